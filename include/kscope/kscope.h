@@ -1,0 +1,136 @@
+/* Public C API of Kinetoscope: open traces, look at what was found, write reports.
+ *
+ * Ownership: what `create`/`open` gives, the caller ends with `destroy`/`close`. Strings passed in
+ * are copied when they must outlive the call. Nothing here prints, exits or keeps global state.
+ * Threads: a context and a report belong to one thread at a time; two contexts are independent.
+ * Errors: every fallible call returns enum ks_status and fills the optional `err`.
+ */
+#ifndef KSCOPE_KSCOPE_H
+#define KSCOPE_KSCOPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KS_API __attribute__((visibility("default")))
+#define KS_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define KS_API
+#define KS_MUST_CHECK
+#endif
+
+/* One value per reaction of a caller. KS_END is not an error: a scan or a reader is done. */
+enum ks_status {
+    KS_OK = 0,
+    KS_END,             /* nothing more to come */
+    KS_ERR_NOMEM,       /* free memory and try again */
+    KS_ERR_IO,          /* the system refused: look at the path, the disk, the rights */
+    KS_ERR_FORMAT,      /* the input is not what it says it is */
+    KS_ERR_LIMIT,       /* larger than a limit that can be raised */
+    KS_ERR_UNSUPPORTED, /* known, but not handled here */
+    KS_ERR_CANCELLED,   /* the caller asked to stop */
+    KS_ERR_USAGE,       /* the arguments do not fit together */
+};
+
+enum { KS_ERR_MESSAGE_SIZE = 240 };
+
+#define KS_NO_OFFSET ((int64_t)-1)
+
+/* Filled by a failing call; owned by the caller, allocates nothing.
+ * `offset`: byte offset of the fault in the (decompressed) input, or KS_NO_OFFSET.
+ * `message`: one sentence, `Cannot <verb> <thing>: key=value`, without newline. */
+struct ks_err {
+    enum ks_status status;
+    int64_t offset;
+    char message[KS_ERR_MESSAGE_SIZE];
+};
+
+enum ks_log_level { KS_LOG_ERROR, KS_LOG_WARN, KS_LOG_INFO, KS_LOG_DEBUG };
+
+/* Receives one finished line of log text without newline. */
+typedef void (*ks_log_cb)(void *user, enum ks_log_level level, const char *domain,
+                          const char *text);
+
+/* Receives output bytes in order; returns false to stop (the call then gives KS_ERR_IO). */
+typedef bool (*ks_write_cb)(void *user, const char *bytes, size_t size);
+
+/* Version of the library, "major.minor.patch". */
+KS_API const char *ks_version(void);
+
+/* ------------------------------------------------------------------ opening a report */
+
+struct ks_report;
+
+/* Zero means the default everywhere. Paths are files or folders. */
+struct ks_report_options {
+    const char *const *paths;
+    size_t path_count;
+    bool strict;            /* refuse damaged input with the byte offset of the first fault */
+    bool group_by_shape;    /* operators[] by (name, input shapes) */
+    bool step_range_given;  /* keep only steps step_first..step_last (numbers of ProfilerStep#N) */
+    int64_t step_first;
+    int64_t step_last;
+    bool device_given; /* keep only GPU work of this device ordinal */
+    int64_t device;
+    int64_t run;            /* which run (1-based) when the files hold several; 0: must be one */
+    uint64_t chunk_bytes_max; /* memory for table chunks before they spill to disk; 0: no limit */
+    uint32_t chunk_rows;      /* rows in a chunk, a power of two; 0: 65,536 */
+    ks_log_cb log;
+    void *log_user;
+};
+
+/* Reads all paths, analyses them and collects findings.
+ * On success `*out` is a report to be closed with ks_report_close. Errors: KS_ERR_IO (cannot be
+ * opened), KS_ERR_FORMAT (not a trace, or damaged and strict), KS_ERR_USAGE (several runs and no
+ * `run`), KS_ERR_LIMIT, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_report_open(const struct ks_report_options *options,
+                                                   struct ks_report **out, struct ks_err *err);
+KS_API void ks_report_close(struct ks_report *report);
+
+/* ------------------------------------------------------------------ writing it */
+
+enum ks_report_format { KS_REPORT_SCREEN, KS_REPORT_JSON, KS_REPORT_TABLE };
+
+struct ks_report_style {
+    enum ks_report_format format;
+    const char *table;  /* KS_REPORT_TABLE: "operators", "kernels", ... (ks_report_table_name) */
+    const char *sort;   /* sort key of torch's key_averages or of our columns; NULL: default */
+    size_t row_limit;   /* rows of each list; 0: all rows in JSON, the table's default on screen */
+    bool colour;        /* ANSI colours */
+    size_t width;       /* columns of the terminal; 0: 100 */
+};
+
+KS_API KS_MUST_CHECK enum ks_status ks_report_write(const struct ks_report *report,
+                                                    const struct ks_report_style *style,
+                                                    ks_write_cb write, void *user,
+                                                    struct ks_err *err);
+
+/* Name of the index-th table of KS_REPORT_TABLE, or NULL past the last. */
+KS_API const char *ks_report_table_name(size_t index);
+
+/* Number of findings, and of those whose impact is at or above `share` of step time (0-1). */
+KS_API size_t ks_report_finding_count(const struct ks_report *report);
+KS_API size_t ks_report_finding_count_above(const struct ks_report *report, double share);
+
+/* The JSON document of a failure: {schema, error {code, message, where}}. */
+KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *failure,
+                                                        const char *where, ks_write_cb write,
+                                                        void *user, struct ks_err *err);
+
+/* ------------------------------------------------------------------ looking at one file */
+
+/* Writes what kind of file each path is, its counters, switches, limits and versions as text, or
+ * as one JSON document when `json`. */
+KS_API KS_MUST_CHECK enum ks_status ks_info_write(const struct ks_report_options *options,
+                                                  bool json, ks_write_cb write, void *user,
+                                                  struct ks_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
