@@ -1,0 +1,38 @@
+/* Memory for table chunks, bounded: when more than `bytes_max` is in use, chunks that nobody has
+ * pinned go to an unlinked temporary file and come back when pinned again. A pointer into a chunk
+ * is good until it is unpinned. One thread at a time while building; a sealed trace is read-only,
+ * and pins of different threads are guarded by the pool's lock. */
+#ifndef KS_STORE_CHUNK_H
+#define KS_STORE_CHUNK_H
+
+#include "base/arena.h"
+
+struct ks_chunk {
+    void *ptr;            /* NULL while spilled */
+    size_t size;          /* bytes */
+    int64_t spill_offset; /* place in the spill file, -1 none yet */
+    uint32_t pins;
+    bool dirty;           /* memory differs from the spill file */
+    struct ks_chunk *newer; /* list of resident, unpinned chunks, oldest first to go */
+    struct ks_chunk *older;
+};
+
+struct ks_chunk_pool;
+
+/* bytes_max 0: no limit, nothing is ever spilled. The spill file lies in $TMPDIR, else /tmp. */
+enum ks_status ks_chunk_pool_create(uint64_t bytes_max, struct ks_chunk_pool **out,
+                                    struct ks_err *err) KS_MUST_CHECK;
+void ks_chunk_pool_destroy(struct ks_chunk_pool *pool);
+/* A zeroed chunk, pinned once. The chunk struct belongs to the pool. */
+enum ks_status ks_chunk_create(struct ks_chunk_pool *pool, size_t size, struct ks_chunk **out,
+                               struct ks_err *err) KS_MUST_CHECK;
+void ks_chunk_destroy(struct ks_chunk_pool *pool, struct ks_chunk *chunk);
+enum ks_status ks_chunk_pin(struct ks_chunk_pool *pool, struct ks_chunk *chunk,
+                            struct ks_err *err) KS_MUST_CHECK;
+/* `wrote`: the bytes were changed while pinned. */
+void ks_chunk_unpin(struct ks_chunk_pool *pool, struct ks_chunk *chunk, bool wrote);
+uint64_t ks_chunk_pool_bytes_max(const struct ks_chunk_pool *pool); /* the limit */
+uint64_t ks_chunk_pool_bytes_spilled(const struct ks_chunk_pool *pool);
+uint64_t ks_chunk_pool_bytes_peak(const struct ks_chunk_pool *pool);
+
+#endif

@@ -1,0 +1,313 @@
+/* A sealed trace: what all stages after the reader see. Immutable and free of formats.
+ *
+ * Rows of a table are sorted by (lane, start, longest first, input order); `lanes` says which rows
+ * belong to which lane. Columns are reached by scans, which pin one chunk at a time:
+ *
+ *     struct ks_slice_scan scan;
+ *     ks_slice_scan_open(&scan, trace, KS_ALL_COLUMNS, 0, ks_trace_rows(trace, KS_TABLE_slice));
+ *     while ((status = ks_slice_scan_next(&scan, err)) == KS_OK) {
+ *         for (size_t i = 0; i < scan.count; i++) { use(scan.col.start_ns[i]); }
+ *     }
+ *     ks_slice_scan_close(&scan);        // also after an error
+ *     if (status != KS_END) { return status; }
+ */
+#ifndef KS_STORE_TRACE_H
+#define KS_STORE_TRACE_H
+
+#include "store/category.h"
+#include "store/chunk.h"
+#include "store/strpool.h"
+
+#define KS_TIME_NONE INT64_MIN
+
+enum ks_table_id {
+    KS_TABLE_slice,
+    KS_TABLE_gpu,
+    KS_TABLE_memory,
+    KS_TABLE_mark,
+    KS_TABLE_link,
+    KS_TABLE_COUNT,
+};
+
+/* One row as a reader writes it, and one chunk of columns as a scan shows it, for each table. */
+#define KS_TABLE_LIST(TABLE) TABLE(slice) TABLE(gpu) TABLE(memory) TABLE(mark) TABLE(link)
+
+/* clang-format off */
+struct ks_slice_row {
+#define KS_COLUMN(table, column, type) KS_FIELD_##table(type, column)
+#define KS_FIELD_slice(type, column) type column;
+#define KS_FIELD_gpu(type, column)
+#define KS_FIELD_memory(type, column)
+#define KS_FIELD_mark(type, column)
+#define KS_FIELD_link(type, column)
+#include "store/tables.def"
+};
+#undef KS_FIELD_slice
+#undef KS_FIELD_gpu
+#define KS_FIELD_slice(type, column)
+#define KS_FIELD_gpu(type, column) type column;
+struct ks_gpu_row {
+#include "store/tables.def"
+};
+#undef KS_FIELD_gpu
+#undef KS_FIELD_memory
+#define KS_FIELD_gpu(type, column)
+#define KS_FIELD_memory(type, column) type column;
+struct ks_memory_row {
+#include "store/tables.def"
+};
+#undef KS_FIELD_memory
+#undef KS_FIELD_mark
+#define KS_FIELD_memory(type, column)
+#define KS_FIELD_mark(type, column) type column;
+struct ks_mark_row {
+#include "store/tables.def"
+};
+#undef KS_FIELD_mark
+#undef KS_FIELD_link
+#define KS_FIELD_mark(type, column)
+#define KS_FIELD_link(type, column) type column;
+struct ks_link_row {
+#include "store/tables.def"
+};
+#undef KS_FIELD_link
+
+#define KS_FIELD_slice(type, column) KS_SLICE_COL_##column,
+#define KS_FIELD_link(type, column)
+enum ks_slice_col {
+#include "store/tables.def"
+    KS_SLICE_COL_COUNT
+};
+#undef KS_FIELD_slice
+#undef KS_FIELD_gpu
+#define KS_FIELD_slice(type, column)
+#define KS_FIELD_gpu(type, column) KS_GPU_COL_##column,
+enum ks_gpu_col {
+#include "store/tables.def"
+    KS_GPU_COL_COUNT
+};
+#undef KS_FIELD_gpu
+#undef KS_FIELD_memory
+#define KS_FIELD_gpu(type, column)
+#define KS_FIELD_memory(type, column) KS_MEMORY_COL_##column,
+enum ks_memory_col {
+#include "store/tables.def"
+    KS_MEMORY_COL_COUNT
+};
+#undef KS_FIELD_memory
+#undef KS_FIELD_mark
+#define KS_FIELD_memory(type, column)
+#define KS_FIELD_mark(type, column) KS_MARK_COL_##column,
+enum ks_mark_col {
+#include "store/tables.def"
+    KS_MARK_COL_COUNT
+};
+#undef KS_FIELD_mark
+#undef KS_FIELD_link
+#define KS_FIELD_mark(type, column)
+#define KS_FIELD_link(type, column) KS_LINK_COL_##column,
+enum ks_link_col {
+#include "store/tables.def"
+    KS_LINK_COL_COUNT
+};
+#undef KS_FIELD_link
+
+/* Pointers to the columns of the chunk a scan stands on; NULL when the column was not asked for. */
+#define KS_FIELD_slice(type, column) const type *column;
+#define KS_FIELD_link(type, column)
+struct ks_slice_cols {
+#include "store/tables.def"
+};
+#undef KS_FIELD_slice
+#undef KS_FIELD_gpu
+#define KS_FIELD_slice(type, column)
+#define KS_FIELD_gpu(type, column) const type *column;
+struct ks_gpu_cols {
+#include "store/tables.def"
+};
+#undef KS_FIELD_gpu
+#undef KS_FIELD_memory
+#define KS_FIELD_gpu(type, column)
+#define KS_FIELD_memory(type, column) const type *column;
+struct ks_memory_cols {
+#include "store/tables.def"
+};
+#undef KS_FIELD_memory
+#undef KS_FIELD_mark
+#define KS_FIELD_memory(type, column)
+#define KS_FIELD_mark(type, column) const type *column;
+struct ks_mark_cols {
+#include "store/tables.def"
+};
+#undef KS_FIELD_mark
+#undef KS_FIELD_link
+#define KS_FIELD_mark(type, column)
+#define KS_FIELD_link(type, column) const type *column;
+struct ks_link_cols {
+#include "store/tables.def"
+};
+#undef KS_FIELD_slice
+#undef KS_FIELD_gpu
+#undef KS_FIELD_memory
+#undef KS_FIELD_mark
+#undef KS_FIELD_link
+#undef KS_COLUMN
+/* clang-format on */
+
+#define KS_ALL_COLUMNS (~(uint64_t)0)
+#define KS_COLUMN_BIT(index) ((uint64_t)1 << (index))
+
+enum { KS_COLUMNS_MAX = 32 };
+
+/* Position of a scan; use the typed scans below. */
+struct ks_scan {
+    const struct ks_trace *trace;
+    enum ks_table_id table;
+    uint64_t columns;    /* bit mask of the columns to pin */
+    uint64_t row_next;
+    uint64_t row_end;
+    const void **cols;   /* filled by next */
+    struct ks_chunk *pinned[KS_COLUMNS_MAX];
+};
+
+#define KS_DECLARE_SCAN(table)                                                                     \
+    struct ks_##table##_scan {                                                                     \
+        struct ks_scan scan;                                                                       \
+        uint64_t row;  /* number of the first row shown */                                         \
+        size_t count;  /* rows shown */                                                            \
+        struct ks_##table##_cols col;                                                              \
+    };                                                                                             \
+    /* Rows row_begin .. row_end-1; nothing is pinned before the first next. */                    \
+    void ks_##table##_scan_open(struct ks_##table##_scan *scan, const struct ks_trace *trace,      \
+                                uint64_t columns, uint64_t row_begin, uint64_t row_end);           \
+    /* KS_OK: `count` more rows; KS_END: none; an error: spill file unreadable, out of memory. */  \
+    enum ks_status ks_##table##_scan_next(struct ks_##table##_scan *scan, struct ks_err *err)      \
+        KS_MUST_CHECK;                                                                             \
+    void ks_##table##_scan_close(struct ks_##table##_scan *scan);
+
+KS_TABLE_LIST(KS_DECLARE_SCAN)
+
+/* Which rows of a table belong to a lane; ascending by lane. */
+struct ks_lane {
+    uint32_t track;
+    uint64_t row_begin;
+    uint64_t row_end;
+};
+
+enum ks_track_kind {
+    KS_TRACK_NONE = 0,
+    KS_TRACK_PROCESS,
+    KS_TRACK_THREAD, /* parent: process */
+    KS_TRACK_DEVICE,
+    KS_TRACK_STREAM, /* parent: device */
+    KS_TRACK_ASYNC,  /* b/e slices of a process */
+};
+
+/* Track 0 is not used. Parents have smaller ids than their children. */
+struct ks_track {
+    enum ks_track_kind kind;
+    uint32_t source;      /* index into sources */
+    uint32_t parent;      /* track, 0 none */
+    int64_t number;       /* pid, tid, device ordinal or stream id; -1 when it is text */
+    struct ks_strid text; /* pid or tid given as text that is no number */
+    struct ks_strid name; /* thread_name or process_name, if any */
+};
+
+enum ks_stat {
+#define KS_STAT(name, severity, sentence) KS_STAT_##name,
+#include "store/stats.def"
+#undef KS_STAT
+    KS_STAT_COUNT
+};
+
+enum ks_stat_severity { KS_SEVERITY_INFO, KS_SEVERITY_REPAIR, KS_SEVERITY_LOSS, KS_SEVERITY_CUT };
+
+struct ks_stat_info {
+    const char *name;
+    enum ks_stat_severity severity;
+    const char *sentence;
+};
+
+const struct ks_stat_info *ks_stat_info(enum ks_stat stat);
+
+enum ks_source_status { KS_SOURCE_OK, KS_SOURCE_REPAIRED, KS_SOURCE_TRUNCATED };
+
+/* A GPU as the file describes it (deviceProperties). */
+struct ks_gpu_info {
+    int64_t id; /* ordinal inside the process */
+    struct ks_strid name;
+    int64_t memory_bytes;
+    int32_t compute_major; /* -1 unknown */
+    int32_t compute_minor;
+    int32_t sm_count; /* -1 unknown */
+};
+
+/* One input file: identity, switches of the recording, counters. */
+struct ks_source {
+    struct ks_strid path;
+    struct ks_strid format;      /* "kineto-json", ... */
+    struct ks_strid compression; /* "", "gzip", "zstd" */
+    int64_t rank;       /* -1 unknown */
+    int64_t world_size; /* -1 unknown */
+    struct ks_strid backend;  /* "nccl", ... */
+    bool has_base;
+    int64_t base_ns;    /* Unix time of time 0 in the file; 0 when it counts from 1970 itself */
+    bool is_absolute;   /* times are Unix times, by base or by themselves */
+    int64_t start_ns;   /* first and last moment seen, relative to base_ns; KS_TIME_NONE: no event */
+    int64_t end_ns;
+    uint64_t events;    /* X, B/E pairs, i, C, b/e pairs that were kept */
+    uint64_t bytes;     /* decompressed size */
+    bool record_shapes, with_stack, profile_memory, with_flops, with_modules;
+    struct ks_strid torch_version, cuda_version, driver_version, host_name, trace_name, trace_id;
+    struct ks_gpu_info *gpus;
+    size_t gpu_count;
+    int64_t run;        /* 1-based run this file belongs to */
+    int64_t cycle;      /* 0-based window of its rank within the run */
+    uint64_t counts[KS_STAT_COUNT];
+};
+
+enum ks_source_status ks_source_status(const struct ks_source *source);
+
+/* Metadata of a collective, shared by the rows that carry it. */
+struct ks_collective {
+    struct ks_strid name;  /* allreduce, _allgather_base, ... */
+    struct ks_strid group; /* Process Group Name */
+    struct ks_strid ranks; /* Process Group Ranks, text */
+    struct ks_strid dtype;
+    int64_t sequence;      /* -1 unknown */
+    int64_t in_elements;   /* -1 unknown */
+    int64_t out_elements;
+    int64_t group_size;    /* -1 unknown */
+};
+
+struct ks_trace; /* see store/builder.h for how one is made */
+
+void ks_trace_destroy(struct ks_trace *trace);
+
+uint64_t ks_trace_rows(const struct ks_trace *trace, enum ks_table_id table);
+const struct ks_lane *ks_trace_lanes(const struct ks_trace *trace, enum ks_table_id table,
+                                     size_t *count);
+/* Lane of a track in a table, or NULL. */
+const struct ks_lane *ks_trace_lane_find(const struct ks_trace *trace, enum ks_table_id table,
+                                         uint32_t track);
+const struct ks_track *ks_trace_track(const struct ks_trace *trace, uint32_t track); /* must exist */
+uint32_t ks_trace_track_count(const struct ks_trace *trace); /* ids are 1 .. count-1 */
+const struct ks_source *ks_trace_source(const struct ks_trace *trace, uint32_t source);
+uint32_t ks_trace_source_count(const struct ks_trace *trace);
+const struct ks_collective *ks_trace_collective(const struct ks_trace *trace, uint32_t id); /* id >= 1 */
+struct ks_str ks_trace_str(const struct ks_trace *trace, struct ks_strid id);
+/* Id of a text if some row has it, else 0. */
+struct ks_strid ks_trace_str_find(const struct ks_trace *trace, struct ks_str text);
+uint32_t ks_trace_str_count(const struct ks_trace *trace);
+/* Unix ns (or the files' own zero) that every start_ns in the tables counts from. */
+int64_t ks_trace_origin_ns(const struct ks_trace *trace);
+/* First start and last end over all slices and GPU rows; 0, 0 without rows. */
+void ks_trace_span(const struct ks_trace *trace, int64_t *start_ns, int64_t *end_ns);
+/* Sums of memory.host_sum and memory.device_sum over events of the process's track with
+ * start_ns in [first_ns, last_ns], both ends included. */
+enum ks_status ks_trace_memory_between(const struct ks_trace *trace, uint32_t process_track,
+                                       int64_t first_ns, int64_t last_ns, int64_t *host_bytes,
+                                       int64_t *device_bytes, struct ks_err *err) KS_MUST_CHECK;
+const struct ks_chunk_pool *ks_trace_pool(const struct ks_trace *trace);
+
+#endif
