@@ -1,0 +1,114 @@
+#!/bin/sh
+# Makes a machine ready: Debian packages, then a Python environment with pinned packages.
+#
+# Use: tools/setup.sh [demo|test|ci|bench]    Each level needs what the one before it needs; bench
+# needs what demo needs and an environment of its own.
+# Written for Debian 12 and 13. As root it installs what is missing; otherwise it prints the command
+# and stops. Nothing is asked of the network when all is there, so that a second run costs
+# milliseconds.
+set -eu
+cd "$(dirname "$0")/.."
+
+level=${1:-demo}
+# libisal2 is opened at run time only; without it zlib inflates, three times slower.
+packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev libisal2"
+requirements=requirements.txt
+venv=.venv
+case $level in
+demo) ;;
+test) packages="$packages git libcmocka-dev" ;;
+ci) packages="$packages git libcmocka-dev clang clang-format clang-tidy" ;;
+bench)
+    requirements=requirements-bench.txt
+    venv=.venv-bench
+    ;;
+*)
+    echo "usage: tools/setup.sh [demo|test|ci|bench]" >&2
+    exit 2
+    ;;
+esac
+
+say() { echo "setup: $*" >&2; }
+
+# Prints those of its arguments that dpkg does not know as installed.
+missing_of() {
+    installed=" $(dpkg-query -W -f '${db:Status-Status}=${binary:Package} ' "$@" 2>/dev/null | tr '\n' ' ')"
+    for package in "$@"; do
+        case $installed in
+        *" installed=$package "* | *" installed=$package:"*) ;;
+        *) printf '%s ' "$package" ;;
+        esac
+    done
+}
+
+install_packages() {
+    missing=$(missing_of "$@")
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" -ne 0 ]; then
+        say "these Debian packages are missing; install them, then start again:"
+        echo "    sudo apt-get update && sudo apt-get install --no-install-recommends -y $missing" >&2
+        exit 1
+    fi
+    say "installing Debian packages: $missing"
+    export DEBIAN_FRONTEND=noninteractive
+    lock="-o DPkg::Lock::Timeout=600"
+    # A source of packages that we do not need may be out of reach; the install below decides.
+    # shellcheck disable=SC2086
+    apt-get $lock update -qq || true
+    # shellcheck disable=SC2086
+    apt-get $lock install --no-install-recommends -y -qq $missing >/dev/null
+}
+
+install_debian_side() {
+    if ! command -v dpkg-query >/dev/null 2>&1; then
+        say "this is not Debian: please see to these packages, or what they are called here:"
+        echo "    $packages" >&2
+        return 0
+    fi
+    # shellcheck disable=SC2086
+    install_packages $packages
+    if [ "$level" = ci ]; then
+        # The sanitizer and fuzzer runtime is packaged by clang's own version.
+        version=$(clang -dumpversion)
+        install_packages "libclang-rt-${version%%.*}-dev"
+    fi
+}
+
+# Prints a Python of at least 3.11, preferring 3.11 itself: the pins are made with that one.
+find_python() {
+    for want in '== (3, 11)' '>= (3, 11)'; do
+        for candidate in ${PYTHON:-} python3.11 python3 /usr/bin/python3; do
+            if "$candidate" -c "import sys; sys.exit(not sys.version_info[:2] $want)" 2>/dev/null; then
+                echo "$candidate"
+                return 0
+            fi
+        done
+    done
+    say "no Python 3.11 or newer was found as \$PYTHON, python3.11 or python3"
+    return 1
+}
+
+install_python_side() {
+    # Scripts in the environment hold its path, so a tree that was moved needs a new one.
+    stamp="$PWD $(sha256sum <"$requirements")"
+    if [ -x $venv/bin/python ] && [ "$(cat $venv/stamp 2>/dev/null)" = "$stamp" ]; then
+        return 0
+    fi
+    python=$(find_python)
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        # Only Debian's own Python comes without these two.
+        install_packages "$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')"
+    fi
+    say "making $venv from $requirements, which can take some minutes"
+    "$python" -m venv --clear $venv
+    $venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check -r "$requirements"
+    echo "$stamp" >$venv/stamp
+}
+
+# Two makes at once in one tree must not both fill the environment.
+if command -v flock >/dev/null 2>&1; then
+    exec 9>.venv.lock
+    flock 9
+fi
+install_debian_side
+install_python_side
