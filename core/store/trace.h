@@ -29,129 +29,77 @@ enum ks_table_id {
     KS_TABLE_COUNT,
 };
 
-/* One row as a reader writes it, and one chunk of columns as a scan shows it, for each table. */
 #define KS_TABLE_LIST(TABLE) TABLE(slice) TABLE(gpu) TABLE(memory) TABLE(mark) TABLE(link)
 
-/* clang-format off */
-struct ks_slice_row {
-#define KS_COLUMN(table, column, type) KS_FIELD_##table(type, column)
-#define KS_FIELD_slice(type, column) type column;
-#define KS_FIELD_gpu(type, column)
-#define KS_FIELD_memory(type, column)
-#define KS_FIELD_mark(type, column)
-#define KS_FIELD_link(type, column)
-#include "store/tables.def"
-};
-#undef KS_FIELD_slice
-#undef KS_FIELD_gpu
-#define KS_FIELD_slice(type, column)
-#define KS_FIELD_gpu(type, column) type column;
-struct ks_gpu_row {
-#include "store/tables.def"
-};
-#undef KS_FIELD_gpu
-#undef KS_FIELD_memory
-#define KS_FIELD_gpu(type, column)
-#define KS_FIELD_memory(type, column) type column;
-struct ks_memory_row {
-#include "store/tables.def"
-};
-#undef KS_FIELD_memory
-#undef KS_FIELD_mark
-#define KS_FIELD_memory(type, column)
-#define KS_FIELD_mark(type, column) type column;
-struct ks_mark_row {
-#include "store/tables.def"
-};
-#undef KS_FIELD_mark
-#undef KS_FIELD_link
-#define KS_FIELD_mark(type, column)
-#define KS_FIELD_link(type, column) type column;
-struct ks_link_row {
-#include "store/tables.def"
-};
-#undef KS_FIELD_link
+/* For each table: a row as a reader writes it, the columns of a chunk as a scan shows them (NULL
+ * when not asked for), and the number of each column. */
 
-#define KS_FIELD_slice(type, column) KS_SLICE_COL_##column,
-#define KS_FIELD_link(type, column)
+/* clang-format off */
+#define KS_SLICE_COLUMN(column, type) type column;
+struct ks_slice_row {
+#include "store/tables.def"
+};
+#define KS_SLICE_COLUMN(column, type) const type *column;
+struct ks_slice_cols {
+#include "store/tables.def"
+};
+#define KS_SLICE_COLUMN(column, type) KS_SLICE_COL_##column,
 enum ks_slice_col {
 #include "store/tables.def"
     KS_SLICE_COL_COUNT
 };
-#undef KS_FIELD_slice
-#undef KS_FIELD_gpu
-#define KS_FIELD_slice(type, column)
-#define KS_FIELD_gpu(type, column) KS_GPU_COL_##column,
+#define KS_GPU_COLUMN(column, type) type column;
+struct ks_gpu_row {
+#include "store/tables.def"
+};
+#define KS_GPU_COLUMN(column, type) const type *column;
+struct ks_gpu_cols {
+#include "store/tables.def"
+};
+#define KS_GPU_COLUMN(column, type) KS_GPU_COL_##column,
 enum ks_gpu_col {
 #include "store/tables.def"
     KS_GPU_COL_COUNT
 };
-#undef KS_FIELD_gpu
-#undef KS_FIELD_memory
-#define KS_FIELD_gpu(type, column)
-#define KS_FIELD_memory(type, column) KS_MEMORY_COL_##column,
+#define KS_MEMORY_COLUMN(column, type) type column;
+struct ks_memory_row {
+#include "store/tables.def"
+};
+#define KS_MEMORY_COLUMN(column, type) const type *column;
+struct ks_memory_cols {
+#include "store/tables.def"
+};
+#define KS_MEMORY_COLUMN(column, type) KS_MEMORY_COL_##column,
 enum ks_memory_col {
 #include "store/tables.def"
     KS_MEMORY_COL_COUNT
 };
-#undef KS_FIELD_memory
-#undef KS_FIELD_mark
-#define KS_FIELD_memory(type, column)
-#define KS_FIELD_mark(type, column) KS_MARK_COL_##column,
+#define KS_MARK_COLUMN(column, type) type column;
+struct ks_mark_row {
+#include "store/tables.def"
+};
+#define KS_MARK_COLUMN(column, type) const type *column;
+struct ks_mark_cols {
+#include "store/tables.def"
+};
+#define KS_MARK_COLUMN(column, type) KS_MARK_COL_##column,
 enum ks_mark_col {
 #include "store/tables.def"
     KS_MARK_COL_COUNT
 };
-#undef KS_FIELD_mark
-#undef KS_FIELD_link
-#define KS_FIELD_mark(type, column)
-#define KS_FIELD_link(type, column) KS_LINK_COL_##column,
+#define KS_LINK_COLUMN(column, type) type column;
+struct ks_link_row {
+#include "store/tables.def"
+};
+#define KS_LINK_COLUMN(column, type) const type *column;
+struct ks_link_cols {
+#include "store/tables.def"
+};
+#define KS_LINK_COLUMN(column, type) KS_LINK_COL_##column,
 enum ks_link_col {
 #include "store/tables.def"
     KS_LINK_COL_COUNT
 };
-#undef KS_FIELD_link
-
-/* Pointers to the columns of the chunk a scan stands on; NULL when the column was not asked for. */
-#define KS_FIELD_slice(type, column) const type *column;
-#define KS_FIELD_link(type, column)
-struct ks_slice_cols {
-#include "store/tables.def"
-};
-#undef KS_FIELD_slice
-#undef KS_FIELD_gpu
-#define KS_FIELD_slice(type, column)
-#define KS_FIELD_gpu(type, column) const type *column;
-struct ks_gpu_cols {
-#include "store/tables.def"
-};
-#undef KS_FIELD_gpu
-#undef KS_FIELD_memory
-#define KS_FIELD_gpu(type, column)
-#define KS_FIELD_memory(type, column) const type *column;
-struct ks_memory_cols {
-#include "store/tables.def"
-};
-#undef KS_FIELD_memory
-#undef KS_FIELD_mark
-#define KS_FIELD_memory(type, column)
-#define KS_FIELD_mark(type, column) const type *column;
-struct ks_mark_cols {
-#include "store/tables.def"
-};
-#undef KS_FIELD_mark
-#undef KS_FIELD_link
-#define KS_FIELD_mark(type, column)
-#define KS_FIELD_link(type, column) const type *column;
-struct ks_link_cols {
-#include "store/tables.def"
-};
-#undef KS_FIELD_slice
-#undef KS_FIELD_gpu
-#undef KS_FIELD_memory
-#undef KS_FIELD_mark
-#undef KS_FIELD_link
-#undef KS_COLUMN
 /* clang-format on */
 
 #define KS_ALL_COLUMNS (~(uint64_t)0)
