@@ -1,0 +1,99 @@
+/* What rules find. A rule looks at facts and trace and adds findings; it never prints. */
+#ifndef KS_ADVISE_FINDINGS_H
+#define KS_ADVISE_FINDINGS_H
+
+#include "analyze/facts.h"
+
+enum ks_impact { KS_IMPACT_TIME, KS_IMPACT_MEMORY, KS_IMPACT_RISK };
+enum ks_confidence { KS_CONFIDENCE_HIGH, KS_CONFIDENCE_MEDIUM, KS_CONFIDENCE_LOW };
+
+enum { KS_EVIDENCE_MAX = 12, KS_FINDING_STEPS_MAX = 16, KS_FINDING_RANKS_MAX = 64 };
+
+struct ks_evidence {
+    const char *name; /* static text: "input_wait" */
+    double value;
+    const char *unit; /* "ns", "count", "bytes", "share" */
+};
+
+struct ks_saving {
+    int64_t low_ns; /* per step */
+    int64_t high_ns;
+};
+
+struct ks_where {
+    int64_t steps[KS_FINDING_STEPS_MAX];
+    size_t step_count;
+    int64_t rank;   /* KS_UNKNOWN */
+    int64_t device; /* KS_UNKNOWN */
+    int64_t stream; /* KS_UNKNOWN */
+    struct ks_strid op, module, file; /* 0 unknown */
+    int64_t line;   /* KS_UNKNOWN */
+};
+
+struct ks_finding {
+    const struct ks_rule *rule;
+    enum ks_impact impact;
+    enum ks_confidence confidence; /* set by ks_findings_add from the width of the saving */
+    struct ks_saving saving;          /* without the profiler's own cost */
+    struct ks_saving saving_in_trace; /* as the trace shows it */
+    double share;                     /* middle of the saving / true step, 0-1 */
+    const char *cause;    /* static text ("storage"), NULL none */
+    const char *title;    /* NULL: the rule's title */
+    const char *fix_text; /* text in the findings' arena */
+    const char *fix_code; /* NULL none */
+    const char *verify;
+    int64_t bytes;             /* KS_UNKNOWN */
+    int64_t steps_until_oom;   /* KS_UNKNOWN */
+    const char *group;         /* findings of one cause share a group; NULL: the rule's id */
+    bool is_primary;
+    struct ks_evidence evidence[KS_EVIDENCE_MAX];
+    size_t evidence_count;
+    struct ks_where where;
+    int64_t ranks[KS_FINDING_RANKS_MAX];
+    size_t rank_count;
+};
+
+enum ks_check_state { KS_CHECK_FINE, KS_CHECK_COULD_NOT, KS_CHECK_FOUND };
+
+/* What each rule looked at: "looked and found nothing" and "could not look" are stated. */
+struct ks_check {
+    const struct ks_rule *rule;
+    enum ks_check_state state;
+    const char *reason; /* in the findings' arena or static */
+};
+
+struct ks_findings {
+    struct ks_arena arena;
+    struct ks_finding *list; /* in order of report: `order` is the index + 1 */
+    size_t count;
+    size_t capacity;
+    struct ks_check *checks; /* one a rule, in registry order */
+    size_t check_count;
+};
+
+/* A rule: one file rule_<id>.c and one line in registry.c. */
+struct ks_rule {
+    const char *id;    /* "input.starved" */
+    const char *title; /* one sentence without number */
+    enum ks_impact impact;
+    /* Adds findings, and says in `*check` what it saw. KS_OK also when it finds nothing. */
+    enum ks_status (*check)(const struct ks_facts *facts, struct ks_findings *out,
+                            struct ks_check *check, struct ks_err *err);
+};
+
+/* Copies the finding; computes share and confidence. */
+enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_facts *facts,
+                               const struct ks_finding *finding, struct ks_err *err) KS_MUST_CHECK;
+/* printf into the findings' arena; NULL when out of memory. */
+const char *ks_findings_text(struct ks_findings *findings, const char *format, ...)
+    KS_PRINTF(2, 3);
+
+/* Runs all rules, orders the findings, cuts overlapping savings to the step. `findings` zeroed. */
+enum ks_status ks_findings_compute(const struct ks_facts *facts, struct ks_findings *findings,
+                                   struct ks_err *err) KS_MUST_CHECK;
+void ks_findings_release(struct ks_findings *findings);
+
+/* The index-th rule, or NULL past the last. */
+const struct ks_rule *ks_rule_at(size_t index);
+
+#endif

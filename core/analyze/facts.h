@@ -1,0 +1,204 @@
+/* Results of all analyses of one trace: the only thing that rules and outputs look at besides the
+ * trace itself. Arrays live in `arena`; strings are ids of the trace's pool. All times are ns,
+ * relative to the trace's origin; durations and sums as said. A value that cannot be computed is
+ * KS_UNKNOWN (integers) or NaN (doubles) and becomes null in outputs.
+ *
+ * Filled by ks_facts_compute in the order of analyze/registry.c; immutable afterwards.
+ */
+#ifndef KS_ANALYZE_FACTS_H
+#define KS_ANALYZE_FACTS_H
+
+#include "store/trace.h"
+
+#define KS_UNKNOWN INT64_MIN
+
+/* What part of the trace counts. Zero value: everything. */
+struct ks_scope {
+    bool step_range_given; /* only steps with number in [step_first, step_last] */
+    int64_t step_first;
+    int64_t step_last;
+    bool device_given;
+    int64_t device;
+    bool group_by_shape;
+};
+
+enum ks_step_source { /* how the steps were found (steps[].source) */
+    KS_STEPS_NONE,
+    KS_STEPS_PROFILER,    /* ProfilerStep#N */
+    KS_STEPS_MARK,        /* the user's own marks: kinetoscope.step */
+    KS_STEPS_ENGINE,      /* spans of an inference engine */
+    KS_STEPS_OPTIMIZER,   /* Optimizer.step */
+    KS_STEPS_TOP_SPAN,    /* a repeated top-level annotation */
+    KS_STEPS_GRAPH,       /* graph launches */
+    KS_STEPS_PERIOD,      /* period of the launch sequence */
+    KS_STEPS_WINDOW,      /* the whole recording is one step */
+};
+
+enum ks_step_kind { KS_STEP_TRAIN, KS_STEP_PREFILL, KS_STEP_DECODE, KS_STEP_MIXED, KS_STEP_OTHER };
+
+/* Roles of the step breakdown, by priority: where two overlap, the earlier one counts. */
+enum ks_role {
+    KS_ROLE_KERNEL,
+    KS_ROLE_MEMCPY,
+    KS_ROLE_MEMSET,
+    KS_ROLE_COMMUNICATION,
+    KS_ROLE_RUNTIME,
+    KS_ROLE_DATALOADER,
+    KS_ROLE_CPU,
+    KS_ROLE_OTHER,
+    KS_ROLE_COUNT,
+};
+
+struct ks_step {
+    int64_t number;  /* N of ProfilerStep#N; else counted from 0 */
+    uint32_t index;  /* 0-based within its rank */
+    struct ks_strid name;
+    uint32_t source; /* source (file) it comes from; the rank is that of the source */
+    uint32_t thread; /* track of the thread it ran on, 0 none */
+    enum ks_step_kind kind;
+    bool is_complete;  /* false: cut by the end of the recording, or unfinished */
+    int64_t host_start_ns; /* host span */
+    int64_t host_ns;
+    int64_t start_ns; /* true step: max(end of the previous true step, host start) .. */
+    int64_t dur_ns;   /* .. max(host end, end of the GPU work launched in it) */
+    int64_t gpu_start_ns; /* span of the GPU work launched in it; KS_UNKNOWN: none */
+    int64_t gpu_end_ns;
+    int64_t tokens;   /* KS_UNKNOWN unless an engine span says */
+    int64_t samples;
+    int64_t input_wait_ns; /* time its thread spends in the loader's __next__ inside the true step */
+    int64_t breakdown_ns[KS_ROLE_COUNT]; /* adds up to dur_ns */
+};
+
+struct ks_device_fact {
+    uint32_t track; /* device track */
+    uint32_t source;
+    int64_t device; /* ordinal */
+    struct ks_strid name; /* of the GPU model, 0 unknown */
+    int64_t span_ns;      /* first start to last end of GPU work */
+    int64_t start_ns;
+    int64_t busy_ns;      /* union of GPU work */
+    int64_t idle_ns;      /* span - busy */
+    int64_t kernel_sum_ns; /* plain sum of kernels, collectives included */
+    int64_t work_sum_ns;   /* plain sum of kernels, copies and sets */
+    int64_t compute_ns;    /* union of kernels that are no collectives */
+    int64_t comm_ns;       /* union of collectives */
+    int64_t exposed_comm_ns; /* comm not covered by compute */
+    int64_t memcpy_ns;     /* union of copies */
+    uint64_t work_count;
+    uint64_t kernel_count;
+    double sm_efficiency;  /* duration-weighted min(blocks per SM, 1) over the span; NaN unknown */
+    double occupancy;      /* duration-weighted est. achieved occupancy, 0-1; NaN unknown */
+    double tensor_core_share; /* kernel time of tensor-core kernels / kernel time without comm */
+};
+
+struct ks_stream_fact {
+    uint32_t track;  /* stream track */
+    uint32_t source;
+    int64_t device;
+    int64_t stream;
+    int64_t busy_ns; /* union of its work */
+    int64_t gap_ns;  /* its span - busy */
+    uint64_t work_count;
+};
+
+enum ks_operator_kind { KS_OPERATOR_OP, KS_OPERATOR_ANNOTATION, KS_OPERATOR_RUNTIME };
+
+/* One row of torch's key_averages, host side. */
+struct ks_operator_fact {
+    struct ks_strid name; /* ProfilerStep#N folded into ProfilerStep* */
+    struct ks_strid shapes; /* only when grouped by shape */
+    enum ks_operator_kind kind;
+    int64_t calls;
+    int64_t cpu_ns;
+    int64_t self_cpu_ns;       /* torch's rule */
+    int64_t self_exclusive_ns; /* ours: minus the union of direct children, Python frames too */
+    int64_t device_ns;
+    int64_t self_device_ns;
+    int64_t cpu_bytes;         /* KS_UNKNOWN without profile_memory, as the next three */
+    int64_t self_cpu_bytes;
+    int64_t device_bytes;
+    int64_t self_device_bytes;
+    int64_t flops;             /* 0: torch knows no formula; KS_UNKNOWN: no shapes recorded */
+};
+
+struct ks_kernel_fact {
+    struct ks_strid name;
+    enum ks_category category; /* kernel, memcpy or memset */
+    int64_t device;            /* ordinal */
+    int64_t calls;
+    int64_t total_ns;
+    int64_t min_ns;
+    int64_t max_ns;
+    bool is_communication;
+    bool is_tensor_core;
+    double occupancy;          /* mean over calls with a value, duration-weighted; NaN none */
+};
+
+struct ks_copy_fact {
+    struct ks_strid kind; /* "HtoD (Pageable -> Device)", ... : the name without "Memcpy " */
+    int64_t calls;
+    int64_t bytes;        /* KS_UNKNOWN when no row says */
+    int64_t total_ns;
+    int64_t timed_bytes;  /* bytes of the calls with a duration, for the rate */
+    int64_t timed_ns;
+    int64_t zero_duration_calls;
+};
+
+struct ks_link_fact {
+    int64_t launches;              /* calls meant to launch work */
+    int64_t kernel_launches, graph_launches, memcpy_launches, memset_launches;
+    int64_t linked;                /* GPU work rows with a launching call */
+    int64_t orphan_gpu_events;     /* without */
+    int64_t launches_without_work;
+    int64_t delay_ns_min;          /* launch start to first GPU start, once a launch; KS_UNKNOWN */
+    int64_t delay_ns_median;
+    int64_t delay_ns_max;
+};
+
+/* Waiting for the next batch, over all complete steps of a rank. */
+struct ks_input_fact {
+    uint32_t source;
+    bool has_loader;        /* some loader span was seen */
+    uint64_t batches;
+    int64_t wait_ns_total;  /* step thread in the loader's __next__ */
+    int64_t idle_wait_ns_total; /* of that, time in which the compute device was idle (GPU), or all */
+    bool is_single_process; /* _SingleProcessDataLoaderIter: num_workers=0 */
+    int64_t loader_cpu_ns;  /* operators inside __next__: work that moves to a worker */
+    struct ks_strid name;   /* the loader span's name */
+};
+
+struct ks_facts {
+    struct ks_arena arena;
+    const struct ks_trace *trace;
+    struct ks_scope scope;
+
+    enum ks_step_source step_source;
+    struct ks_step *steps; /* by source, then time */
+    size_t step_count;
+    int64_t step_ns_total; /* sum of dur_ns of the complete steps */
+
+    struct ks_device_fact *devices;
+    size_t device_count;
+    struct ks_stream_fact *streams;
+    size_t stream_count;
+    struct ks_operator_fact *operators; /* by self_cpu_ns descending, then name */
+    size_t operator_count;
+    struct ks_kernel_fact *kernels; /* by total_ns descending, then name */
+    size_t kernel_count;
+    struct ks_copy_fact *copies; /* by total_ns descending, then kind */
+    size_t copy_count;
+    struct ks_link_fact links;
+    struct ks_input_fact *inputs; /* one for each source */
+    size_t input_count;
+    int64_t overhead_ns; /* rows of the profiler itself: their union */
+    bool has_gpu;        /* some GPU work row exists */
+    bool has_memory;     /* allocator events exist */
+    bool has_shapes;
+};
+
+/* Computes everything. `facts` must be zeroed; release it also after an error. */
+enum ks_status ks_facts_compute(const struct ks_trace *trace, const struct ks_scope *scope,
+                                struct ks_facts *facts, struct ks_err *err) KS_MUST_CHECK;
+void ks_facts_release(struct ks_facts *facts);
+
+#endif
