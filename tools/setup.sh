@@ -14,13 +14,15 @@ level=${1:-demo}
 packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev libisal2"
 requirements=requirements.txt
 venv=.venv
+pip_options=
 case $level in
 demo) ;;
 test) packages="$packages git libcmocka-dev" ;;
-ci) packages="$packages git libcmocka-dev clang clang-format clang-tidy" ;;
+ci) packages="$packages git libcmocka-dev clang" ;;
 bench)
     requirements=requirements-bench.txt
     venv=.venv-bench
+    pip_options=--no-deps
     ;;
 *)
     echo "usage: tools/setup.sh [demo|test|ci|bench]" >&2
@@ -32,7 +34,7 @@ say() { echo "setup: $*" >&2; }
 
 # Prints those of its arguments that dpkg does not know as installed.
 missing_of() {
-    installed=" $(dpkg-query -W -f '${db:Status-Status}=${binary:Package} ' "$@" 2>/dev/null | tr '\n' ' ')"
+    installed=" $(dpkg-query -W -f '${db:Status-Status}=${binary:Package} ' "$@" 2>/dev/null) "
     for package in "$@"; do
         case $installed in
         *" installed=$package "* | *" installed=$package:"*) ;;
@@ -45,8 +47,8 @@ install_packages() {
     missing=$(missing_of "$@")
     [ -n "$missing" ] || return 0
     if [ "$(id -u)" -ne 0 ]; then
-        say "these Debian packages are missing; install them, then start again:"
-        echo "    sudo apt-get update && sudo apt-get install --no-install-recommends -y $missing" >&2
+        say "Debian packages are missing; install them as root, then start again:"
+        echo "    apt-get update && apt-get install --no-install-recommends -y $missing" >&2
         exit 1
     fi
     say "installing Debian packages: $missing"
@@ -78,7 +80,8 @@ install_debian_side() {
 find_python() {
     for want in '== (3, 11)' '>= (3, 11)'; do
         for candidate in ${PYTHON:-} python3.11 python3 /usr/bin/python3; do
-            if "$candidate" -c "import sys; sys.exit(not sys.version_info[:2] $want)" 2>/dev/null; then
+            ask="import sys; sys.exit(not sys.version_info[:2] $want)"
+            if "$candidate" -c "$ask" 2>/dev/null; then
                 echo "$candidate"
                 return 0
             fi
@@ -97,11 +100,14 @@ install_python_side() {
     python=$(find_python)
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         # Only Debian's own Python comes without these two.
-        install_packages "$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')"
+        minor=$("$python" -c 'import sys; print(sys.version_info[1])')
+        install_packages "python3.$minor-venv"
     fi
     say "making $venv from $requirements, which can take some minutes"
     "$python" -m venv --clear $venv
-    $venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check -r "$requirements"
+    # shellcheck disable=SC2086
+    $venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check $pip_options \
+        -r "$requirements"
     echo "$stamp" >$venv/stamp
 }
 

@@ -1,0 +1,168 @@
+# The front door. Each target does the set-up that it needs; `make help` lists them.
+# Variables: WERROR=true turns warnings into errors in the release build too.
+
+SHELL := /bin/sh
+PYTHON := .venv/bin/python
+WERROR ?= false
+TIME ?= 60
+BASE ?= HEAD
+DEMO_OUT ?= build/demo
+
+SANITIZE := -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true \
+	"-Dc_args=-g3 -fno-omit-frame-pointer -fno-sanitize-recover=undefined -DKS_DEBUG"
+export ASAN_OPTIONS ?= detect_stack_use_after_return=1:strict_string_checks=1
+export UBSAN_OPTIONS ?= print_stacktrace=1
+
+# $(call configure,FOLDER,OPTIONS): a folder that is configured keeps its options.
+configure = @test -f $(1)/build.ninja || { echo "configuring $(1)/"; \
+	meson setup $(1) $(2) >/dev/null || { cat $(1)/meson-logs/meson-log.txt; exit 1; }; }
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch test-all \
+	test-asan tsan torture bless fuzz fuzz-smoke bench bench-full bench-compare format \
+	format-check tidy layers docs ci device-bundle device-test clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install everything that any target needs, except for bench
+	@tools/setup.sh ci
+
+## Building
+
+build: ## release build: build/kscope is the program
+	@tools/setup.sh demo
+	$(call configure,build,-Dbuildtype=release -Dwerror=$(WERROR))
+	@ninja -C build --quiet
+
+release: build ## the same as build
+
+dev: ## build-asan/: address and undefined-behaviour sanitizers, -O1 -g3
+	@tools/setup.sh test
+	$(call configure,build-asan,$(SANITIZE) -Dwerror=true -Dfaults=true)
+	@ninja -C build-asan --quiet
+
+build-clang: ## build-clang/: release build by clang, warnings are errors
+	@tools/setup.sh ci
+	$(call configure,build-clang,-Dwerror=true --native-file tools/clang.ini)
+	@ninja -C build-clang --quiet
+
+build-fuzz: ## build-fuzz/: the libFuzzer targets, by clang with sanitizers
+	@tools/setup.sh ci
+	$(call configure,build-fuzz,$(SANITIZE) -Dfuzzers=true --native-file tools/clang.ini)
+	@ninja -C build-fuzz --quiet
+
+## Trying it
+
+demo: build ## profile a real training script and show what slows it down
+	@mkdir -p $(DEMO_OUT)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" build/kscope run --out $(DEMO_OUT) examples/train_images.py
+
+## Testing
+
+test: ## all tests: C units, golden cases, fuzz corpus, end to end (under 8 minutes)
+	@tools/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@$(PYTHON) tools/run_tests.py --build build
+
+test-unit: ## C unit tests only (under 60 seconds)
+	@tools/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@$(PYTHON) tools/run_tests.py --build build --only c
+
+test-torch: ## only the tests that train with torch
+	@tools/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@$(PYTHON) tools/run_tests.py --build build --only python -- -m torch
+
+test-asan: dev ## C unit tests and golden cases under the sanitizers
+	@$(PYTHON) tools/run_tests.py --build build-asan -- tests/golden
+
+test-all: ## everything, slow cases too, then the same under sanitizers
+	@KSCOPE_TEST_SLOW=1 $(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-asan torture tsan fuzz-smoke
+
+torture: dev ## each allocation and each read fails once
+	@$(PYTHON) tools/run_tests.py --build build-asan --only c --suite torture
+
+tsan: ## C unit tests under the thread sanitizer
+	@tools/setup.sh test
+	$(call configure,build-tsan,-Db_sanitize=thread -Db_lundef=false -Dbuildtype=debugoptimized)
+	@ninja -C build-tsan --quiet
+	@$(PYTHON) tools/run_tests.py --build build-tsan --only c
+
+bless: build ## rewrite the expected output of a golden case: make bless CASE=area/case
+	@test -n "$(CASE)" || { echo "usage: make bless CASE=area/case" >&2; exit 2; }
+	@$(PYTHON) tests/golden/run_golden.py --bless $(CASE)
+
+fuzz: build-fuzz ## fuzz one target: make fuzz TARGET=kineto TIME=60
+	@test -n "$(TARGET)" || { echo "usage: make fuzz TARGET=name [TIME=seconds]" >&2; exit 2; }
+	@mkdir -p fuzz/out/$(TARGET)
+	@build-fuzz/fuzz/fuzz_$(TARGET) -max_total_time=$(TIME) -artifact_prefix=fuzz/out/ \
+		fuzz/out/$(TARGET) $(wildcard fuzz/corpus/$(TARGET))
+
+fuzz-smoke: build-fuzz ## replay the corpus of every fuzz target once
+	@for target in build-fuzz/fuzz/fuzz_*; do \
+		test -f "$$target" && test -x "$$target" || continue; \
+		name=$${target##*/fuzz_}; echo "fuzz-smoke: $$name"; \
+		"$$target" -runs=0 -close_fd_mask=3 fuzz/corpus/$$name || exit 1; \
+	done
+
+## Measuring
+
+bench: build ## time the report against its peers, quick sizes
+	@tools/setup.sh bench
+	@$(PYTHON) bench/run.py
+
+bench-full: build ## the same at full size, medians of five
+	@tools/setup.sh bench
+	@$(PYTHON) bench/run.py --full
+
+bench-compare: build ## this tree and another commit, alternating: make bench-compare BASE=HEAD~1
+	@tools/setup.sh bench
+	@$(PYTHON) bench/run.py --base $(BASE)
+
+## Looking after the code
+
+C_FILES = $$(git ls-files --cached --others --exclude-standard '*.c' '*.h')
+
+format: ## lay out C and Python code
+	@tools/setup.sh demo
+	@.venv/bin/clang-format -i $(C_FILES)
+	@.venv/bin/ruff check --quiet --fix . && .venv/bin/ruff format --quiet .
+
+format-check: ## fail when `make format` would change something
+	@tools/setup.sh demo
+	@.venv/bin/clang-format --dry-run -Werror $(C_FILES)
+	@.venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check .
+
+tidy: ## the house rules that a script can check
+	@tools/setup.sh demo
+	@$(PYTHON) tools/tidy.py
+
+layers: ## which folder may include which
+	@tools/setup.sh demo
+	@$(PYTHON) tools/layers.py
+
+docs: ## links and the descriptions of the public API
+	@tools/setup.sh demo
+	@$(PYTHON) tools/tidy.py --only links --only documented-api
+
+ci: ## exactly what continuous integration runs
+	@tools/setup.sh ci
+	@$(MAKE) --no-print-directory format-check tidy layers
+	@$(MAKE) --no-print-directory build-clang
+	@$(MAKE) --no-print-directory test-asan
+	@$(MAKE) --no-print-directory fuzz-smoke
+	$(call configure,build,-Dbuildtype=release)
+	@meson configure build -Dwerror=true
+	@$(MAKE) --no-print-directory test WERROR=true
+
+device-bundle: ## pack what a bare machine with a GPU needs
+	@tools/device_bundle.sh
+
+device-test: ## run the tests of the bundle, on that machine
+	@tools/device_bundle.sh --test
+
+clean: ## remove builds, not the Python environments
+	@rm -rf build build-asan build-clang build-fuzz build-tsan

@@ -1,0 +1,6 @@
+"""Lets these tests import the tools, which are scripts and no package."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
