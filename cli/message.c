@@ -1,0 +1,114 @@
+#include "message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_MAX_SIZE = 2048 };
+
+static bool json_wanted;
+
+void ks_cli_message_json(bool on)
+{
+    json_wanted = on;
+}
+
+/* Replaces what could move the cursor or end the line. */
+static void make_plain(char *text)
+{
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte < 0x20 || byte == 0x7f) {
+            *text = '?';
+        }
+    }
+}
+
+static void say_line(char *text)
+{
+    make_plain(text);
+    fprintf(stderr, "kscope: %s\n", text);
+}
+
+void ks_cli_say(const char *format, ...)
+{
+    char text[LINE_MAX_SIZE];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    say_line(text);
+}
+
+static bool write_stdout(void *user, const char *bytes, size_t size)
+{
+    (void)user;
+    return fwrite(bytes, 1, size, stdout) == size;
+}
+
+static void write_document(const struct ks_err *failure, const char *where)
+{
+    struct ks_err ignored;
+    if (ks_error_write_json(failure, where, write_stdout, NULL, &ignored) != KS_OK ||
+        fflush(stdout) != 0) {
+        say_line((char[]){"Cannot write to standard output"});
+    }
+}
+
+int ks_cli_usage_fail(const struct ks_cli_args *args, const char *format, ...)
+{
+    struct ks_err failure = {.status = KS_ERR_USAGE, .offset = KS_NO_OFFSET};
+    va_list list;
+    va_start(list, format);
+    vsnprintf(failure.message, sizeof(failure.message), format, list);
+    va_end(list);
+    make_plain(failure.message);
+
+    const char *name = args && args->command ? args->command->name : NULL;
+    fprintf(stderr, "kscope: %s (see: kscope %s%s--help)\n", failure.message, name ? name : "",
+            name ? " " : "");
+    if (json_wanted) {
+        write_document(&failure, NULL);
+    }
+    return KS_EXIT_USAGE;
+}
+
+static int exit_status_of(enum ks_status status)
+{
+    switch (status) {
+    case KS_OK:
+    case KS_END: return KS_EXIT_OK;
+    case KS_ERR_NOMEM: return KS_EXIT_OWN;
+    case KS_ERR_CANCELLED: return KS_EXIT_INTERRUPT;
+    case KS_ERR_USAGE: return KS_EXIT_USAGE;
+    case KS_ERR_IO:
+    case KS_ERR_FORMAT:
+    case KS_ERR_LIMIT:
+    case KS_ERR_UNSUPPORTED: return KS_EXIT_INPUT;
+    }
+    return KS_EXIT_OWN;
+}
+
+int ks_cli_fail(const struct ks_cli_args *args, const struct ks_err *failure, const char *where)
+{
+    (void)args;
+    /* The layer below names the file when it knows which of several it was. */
+    bool is_named = !where || strstr(failure->message, where) != NULL;
+    char place[48] = "";
+    if (failure->offset != KS_NO_OFFSET) {
+        snprintf(place, sizeof(place), " (at byte %lld)", (long long)failure->offset);
+    }
+    ks_cli_say("%s%s%s%s", is_named ? "" : where, is_named ? "" : ": ", failure->message, place);
+    if (json_wanted) {
+        write_document(failure, where);
+    }
+    return exit_status_of(failure->status);
+}
+
+void ks_cli_log(void *user, enum ks_log_level level, const char *domain, const char *text)
+{
+    (void)user;
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    ks_cli_say("%s: %s: %s", names[level], domain, text);
+}

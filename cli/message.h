@@ -1,0 +1,25 @@
+/* Messages of the command line: one line on stderr, `kscope: <what>`; with --json also the one
+ * document {schema, error} on stdout. */
+#ifndef KS_CLI_MESSAGE_H
+#define KS_CLI_MESSAGE_H
+
+#include "command.h"
+
+/* Writes "kscope: ..." and a line feed to stderr; control characters become \x... . */
+void ks_cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The command line is wrong: says why and how to get help. Gives KS_EXIT_USAGE. `args` may be NULL
+ * before a command is known. */
+int ks_cli_usage_fail(const struct ks_cli_args *args, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A library call failed. `where`: the path as the user gave it, or NULL. Gives the exit status. */
+int ks_cli_fail(const struct ks_cli_args *args, const struct ks_err *failure, const char *where);
+
+/* Makes the two above write a JSON document too, before the options are parsed. */
+void ks_cli_message_json(bool on);
+
+/* A ks_log_cb for --verbose: writes each line to stderr. */
+void ks_cli_log(void *user, enum ks_log_level level, const char *domain, const char *text);
+
+#endif
