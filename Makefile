@@ -18,8 +18,8 @@ configure = @test -f $(1)/build.ninja || { echo "configuring $(1)/"; \
 	meson setup $(1) $(2) >/dev/null || { cat $(1)/meson-logs/meson-log.txt; exit 1; }; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch test-all \
-	test-asan tsan torture bless fuzz fuzz-smoke bench bench-full bench-compare format \
+.PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch \
+	test-all test-asan tsan torture bless fuzz fuzz-smoke bench bench-full bench-compare format \
 	format-check tidy layers docs ci device-bundle device-test clean
 
 help: ## list the targets

@@ -34,7 +34,9 @@ say() { echo "setup: $*" >&2; }
 
 # Prints those of its arguments that dpkg does not know as installed.
 missing_of() {
-    installed=" $(dpkg-query -W -f '${db:Status-Status}=${binary:Package} ' "$@" 2>/dev/null) "
+    format='${db:Status-Status}=${binary:Package} '
+    # The query fails when it does not know one of them, which is no fault here.
+    installed=" $(dpkg-query -W -f "$format" "$@" 2>/dev/null || true) "
     for package in "$@"; do
         case $installed in
         *" installed=$package "* | *" installed=$package:"*) ;;
