@@ -43,7 +43,8 @@ ALLOWED = {
     },
     "serve": {"base", "public"},
     "launch": {"base", "public"},
-    "cli": {"public"},
+    # `kscope run` and `kscope view` are commands like any other.
+    "cli": {"launch", "serve", "public"},
     "python": {"public"},
 }
 
