@@ -56,6 +56,7 @@ struct ks_step {
     uint32_t source; /* source (file) it comes from; the rank is that of the source */
     uint32_t thread; /* track of the thread it ran on, 0 none */
     enum ks_step_kind kind;
+    enum ks_step_source found_by;
     bool is_complete;  /* false: cut by the end of the recording, or unfinished */
     int64_t host_start_ns; /* host span */
     int64_t host_ns;
@@ -66,6 +67,7 @@ struct ks_step {
     int64_t tokens;   /* KS_UNKNOWN unless an engine span says */
     int64_t samples;
     int64_t input_wait_ns; /* time its thread spends in the loader's __next__ inside the true step */
+    int64_t input_idle_ns; /* of that, time in which no device of the rank works */
     int64_t breakdown_ns[KS_ROLE_COUNT]; /* adds up to dur_ns */
 };
 
@@ -103,9 +105,10 @@ struct ks_stream_fact {
 
 enum ks_operator_kind { KS_OPERATOR_OP, KS_OPERATOR_ANNOTATION, KS_OPERATOR_RUNTIME };
 
-/* One row of torch's key_averages, host side. */
+/* One row of torch's key_averages, host side. Show it by ks_operator_label. */
 struct ks_operator_fact {
-    struct ks_strid name; /* ProfilerStep#N folded into ProfilerStep* */
+    struct ks_strid name; /* of folded steps: that of one of them */
+    bool is_folded_step;  /* all ProfilerStep#N, which torch shows as ProfilerStep* */
     struct ks_strid shapes; /* only when grouped by shape */
     enum ks_operator_kind kind;
     int64_t calls;
@@ -135,7 +138,7 @@ struct ks_kernel_fact {
 };
 
 struct ks_copy_fact {
-    struct ks_strid kind; /* "HtoD (Pageable -> Device)", ... : the name without "Memcpy " */
+    struct ks_strid kind; /* "Memcpy HtoD (Pageable -> Device)"; ks_copy_label cuts the first word */
     int64_t calls;
     int64_t bytes;        /* KS_UNKNOWN when no row says */
     int64_t total_ns;
@@ -153,6 +156,7 @@ struct ks_link_fact {
     int64_t delay_ns_min;          /* launch start to first GPU start, once a launch; KS_UNKNOWN */
     int64_t delay_ns_median;
     int64_t delay_ns_max;
+    int64_t gpu_before_launch;     /* launches whose work starts before them: in no delay */
 };
 
 /* Waiting for the next batch, over all complete steps of a rank. */
@@ -164,7 +168,19 @@ struct ks_input_fact {
     int64_t idle_wait_ns_total; /* of that, time in which the compute device was idle (GPU), or all */
     bool is_single_process; /* _SingleProcessDataLoaderIter: num_workers=0 */
     int64_t loader_cpu_ns;  /* operators inside __next__: work that moves to a worker */
+    int64_t collate_ns;     /* of that, joining samples to a batch (aten::stack, aten::cat) */
+    uint64_t loader_rows;   /* recorded host rows inside __next__ */
+    uint64_t thread_rows;   /* recorded host rows of the step threads inside the same steps */
+    uint64_t step_count;    /* complete steps looked at */
+    int64_t step_ns_total;  /* sum of their dur_ns */
+    int64_t device_busy_ns; /* union of GPU work inside them, all devices of the rank together */
     struct ks_strid name;   /* the loader span's name */
+};
+
+/* Rows of `steps` that belong to a source. */
+struct ks_step_range {
+    size_t begin;
+    size_t end;
 };
 
 struct ks_facts {
@@ -175,7 +191,9 @@ struct ks_facts {
     enum ks_step_source step_source;
     struct ks_step *steps; /* by source, then time */
     size_t step_count;
+    struct ks_step_range *step_ranges; /* one for each source */
     int64_t step_ns_total; /* sum of dur_ns of the complete steps */
+    size_t complete_step_count;
 
     struct ks_device_fact *devices;
     size_t device_count;
@@ -191,6 +209,8 @@ struct ks_facts {
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
     int64_t overhead_ns; /* rows of the profiler itself: their union */
+    int64_t row_cost_ns; /* estimated host time that recording one row takes; 0: too few rows */
+    uint64_t parents_guessed; /* slices whose parent was not searched to the end */
     bool has_gpu;        /* some GPU work row exists */
     bool has_memory;     /* allocator events exist */
     bool has_shapes;
@@ -200,5 +220,10 @@ struct ks_facts {
 enum ks_status ks_facts_compute(const struct ks_trace *trace, const struct ks_scope *scope,
                                 struct ks_facts *facts, struct ks_err *err) KS_MUST_CHECK;
 void ks_facts_release(struct ks_facts *facts);
+
+/* What torch calls the row: its name, or "ProfilerStep*". */
+struct ks_str ks_operator_label(const struct ks_facts *facts, const struct ks_operator_fact *op);
+/* "HtoD (Pageable -> Device)" for "Memcpy HtoD (Pageable -> Device)". */
+struct ks_str ks_copy_label(const struct ks_facts *facts, const struct ks_copy_fact *copy);
 
 #endif
