@@ -1,0 +1,12 @@
+/* Where the start-up hook lies: the folder that leads the program's PYTHONPATH. */
+#ifndef KS_LAUNCH_HOOK_DIR_H
+#define KS_LAUNCH_HOOK_DIR_H
+
+#include "launch/launch.h"
+
+/* Looks in $KSCOPE_PYTHON_DIR alone when it is set; else beside the running executable
+ * (../lib/kinetoscope/python when installed, ../python in a build folder); else in the source
+ * tree that this was built from. Gives <that>/kinetoscope/inject. */
+KS_MUST_CHECK enum ks_status ks_hook_dir_find(char out[KS_LAUNCH_PATH_SIZE], struct ks_err *err);
+
+#endif

@@ -1,0 +1,130 @@
+#include "launch/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "launch/command_line.h"
+#include "launch/hook_dir.h"
+#include "launch/supervise.h"
+
+/* All that the child needs, made ready before fork. */
+struct plan {
+    struct ks_command_line line;
+    char hook_dir[KS_LAUNCH_PATH_SIZE];
+    char out_dir[KS_LAUNCH_PATH_SIZE];
+    char steps[KS_LAUNCH_WINDOW_TEXT_SIZE];
+    char *python_path;
+};
+
+/* The hook's folder leads what the user's PYTHONPATH holds. */
+static enum ks_status make_python_path(struct plan *plan, struct ks_err *err)
+{
+    const char *users = getenv("PYTHONPATH");
+    bool has_users = users && *users;
+    size_t size = strlen(plan->hook_dir) + (has_users ? strlen(users) + 1 : 0) + 1;
+    plan->python_path = ks_alloc(size, 1);
+    if (!plan->python_path) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot set PYTHONPATH: size=%zu", size);
+    }
+    snprintf(plan->python_path, size, "%s%s%s", plan->hook_dir, has_users ? ":" : "",
+             has_users ? users : "");
+    return KS_OK;
+}
+
+static enum ks_status make_plan(struct plan *plan, const struct ks_launch_options *options,
+                                struct ks_err *err)
+{
+    KS_TRY(ks_hook_dir_find(plan->hook_dir, err));
+    if (!realpath(options->out_dir, plan->out_dir)) {
+        return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot use folder: path=\"%.120s\", %s",
+                       options->out_dir, strerror(errno));
+    }
+    ks_launch_window_format(options->window, plan->steps);
+    KS_TRY(make_python_path(plan, err));
+    return ks_command_line_init(&plan->line, options->words, options->word_count, err);
+}
+
+/* In the child: becomes the program, or tells the parent why not. */
+static _Noreturn void become_program(struct plan *plan, const struct ks_supervise *supervise,
+                                     int report_fd)
+{
+    int failure = ENOMEM;
+    ks_supervise_restore_in_child(supervise);
+    if (setenv("PYTHONPATH", plan->python_path, 1) == 0 && setenv("KSCOPE_RUN", "1", 1) == 0 &&
+        setenv("KSCOPE_OUT", plan->out_dir, 1) == 0 &&
+        setenv("KSCOPE_STEPS", plan->steps, 1) == 0) {
+        for (size_t i = 0; i < plan->line.program_count; i++) {
+            const char *program = plan->line.programs[i];
+            plan->line.argv[0] = (char *)(uintptr_t)program;
+            execvp(program, plan->line.argv);
+            failure = errno;
+            if (failure != ENOENT) {
+                break;
+            }
+        }
+    }
+    ssize_t written = write(report_fd, &failure, sizeof(failure));
+    _exit(written == (ssize_t)sizeof(failure) ? 126 : 125);
+}
+
+/* The errno of a failed exec, or 0: a successful exec closes the pipe without a word. */
+static int read_start_errno(int fd)
+{
+    int failure = 0;
+    ssize_t got;
+    do {
+        got = read(fd, &failure, sizeof(failure));
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof(failure) ? failure : 0;
+}
+
+static enum ks_status start_and_wait(struct plan *plan, struct ks_launch_result *result,
+                                     struct ks_err *err)
+{
+    struct ks_supervise supervise;
+    int report[2];
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot make a pipe: %s", strerror(errno));
+    }
+
+    ks_supervise_begin(&supervise);
+    enum ks_status status;
+    pid_t child = fork();
+    if (child == 0) {
+        become_program(plan, &supervise, report[1]);
+    }
+    close(report[1]);
+    if (child < 0) {
+        status = ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot fork: %s", strerror(errno));
+    } else {
+        result->start_errno = read_start_errno(report[0]);
+        status = ks_supervise_wait(child, result, err);
+    }
+    close(report[0]);
+    ks_supervise_end(&supervise);
+
+    if (status == KS_OK && result->start_errno != 0) {
+        result->exit_status = result->start_errno == ENOENT ? 127 : 126;
+    }
+    return status;
+}
+
+enum ks_status ks_launch_run(const struct ks_launch_options *options,
+                             struct ks_launch_result *result, struct ks_err *err)
+{
+    struct plan plan = {0};
+    *result = (struct ks_launch_result){0};
+    enum ks_status status = make_plan(&plan, options, err);
+    if (status == KS_OK) {
+        status = start_and_wait(&plan, result, err);
+    }
+    ks_command_line_release(&plan.line);
+    ks_free(plan.python_path);
+    return status;
+}

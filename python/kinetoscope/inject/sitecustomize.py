@@ -1,0 +1,56 @@
+"""Start-up hook of `kscope run`: Python's `site` imports it because its folder leads PYTHONPATH.
+
+Without KSCOPE_RUN it does nothing. With it, it waits for the program to import torch. It takes its
+own folder off sys.path and then runs the sitecustomize that it stands in front of, if there is one,
+so that the program finds the interpreter as it would be without us. Python started with -S, -I or
+-E never comes here, and is simply not recorded.
+"""
+
+
+def _leave_path():
+    """Takes this folder off sys.path and returns it."""
+    import os
+    import sys
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
+    return here
+
+
+def _arm(here):
+    """Waits for `import torch`. A failure here leaves the program alone, unrecorded."""
+    import os
+
+    if os.environ.get("KSCOPE_RUN") != "1":
+        return
+    try:
+        import sys
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        name = "kinetoscope._startup"
+        path = os.path.join(os.path.dirname(here), "_startup.py")
+        spec = spec_from_file_location(name, path)
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.meta_path.insert(0, module.StartupFinder(os.path.dirname(here)))
+    except Exception:  # noqa: S110 - the program comes first
+        pass
+
+
+def _run_shadowed():
+    """Runs the sitecustomize that ours hides; what it raises is reported by `site`, as always."""
+    import sys
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    name = "sitecustomize"
+    spec = PathFinder.find_spec(name)
+    if spec is None or spec.loader is None:
+        return
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+_arm(_leave_path())
+_run_shadowed()

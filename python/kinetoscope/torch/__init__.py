@@ -1,0 +1,1 @@
+"""The parts of Kinetoscope that know torch; nothing outside this folder imports it."""
