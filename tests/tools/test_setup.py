@@ -1,0 +1,131 @@
+"""Goal: set-up asks for what is missing, and for nothing twice. Method: a machine of stand-ins."""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INSTALLED_ALL = 'shift 3; for p; do printf "installed=%s:amd64 " "$p"; done'
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A tree with only the script, and a PATH whose system commands are stand-ins."""
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/setup.sh", tmp_path / "tools")
+    (tmp_path / "requirements.txt").write_text("six==1.17.0\n")
+    (tmp_path / "bin").mkdir()
+    stand_in(tmp_path, "id", "echo 0")
+    stand_in(tmp_path, "dpkg-query", INSTALLED_ALL)
+    stand_in(tmp_path, "apt-get", 'echo "$@" >>"$LOG"')
+    stand_in(tmp_path, "clang", "echo 19.1.7")
+    for python in ("python3.11", "python3"):
+        stand_in(tmp_path, python, 'echo "python $*" >>"$LOG"; exit 1')
+    return tmp_path
+
+
+def stand_in(machine, name, script):
+    path = machine / "bin" / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def make_environment(machine):
+    """What an earlier run of the script leaves behind."""
+    (machine / ".venv/bin").mkdir(parents=True)
+    (machine / ".venv/bin/python").symlink_to("/bin/true")
+    digest = hashlib.sha256((machine / "requirements.txt").read_bytes()).hexdigest()
+    (machine / ".venv/stamp").write_text(f"{machine} {digest}  -\n")
+
+
+def run(machine, *arguments, **env):
+    log = machine / "log"
+    log.write_text("")
+    path = f"{machine}/bin:/usr/bin:/bin"
+    done = subprocess.run(
+        ["tools/setup.sh", *arguments],
+        cwd=machine,
+        env={"PATH": path, "LOG": str(log), **env},
+        capture_output=True,
+        text=True,
+    )
+    return done, log.read_text()
+
+
+def test_nothing_missing_asks_nothing(machine):
+    make_environment(machine)
+    for level in ("demo", "test", "ci"):
+        done, log = run(machine, level)
+        assert (done.returncode, done.stdout, done.stderr, log) == (0, "", "", "")
+
+
+def test_missing_packages_as_root_are_installed(machine):
+    make_environment(machine)
+    stand_in(machine, "dpkg-query", 'printf "installed=gcc installed=zlib1g-dev:amd64 "; exit 1')
+    done, log = run(machine, "demo")
+    update, install = log.splitlines()
+    assert done.returncode == 0
+    assert update.endswith("update -qq")
+    words = install.split()
+    assert "install" in words and "meson" in words and "libzstd-dev" in words
+    assert "gcc" not in words and "zlib1g-dev" not in words and "libcmocka-dev" not in words
+
+
+def test_missing_packages_as_a_user_are_named(machine):
+    make_environment(machine)
+    stand_in(machine, "id", "echo 1000")
+    stand_in(machine, "dpkg-query", "exit 1")
+    done, log = run(machine, "test")
+    assert (done.returncode, log) == (1, "")
+    command = done.stderr.splitlines()[-1]
+    assert "apt-get install" in command and " gcc " in command and " libcmocka-dev" in command
+
+
+def test_removed_package_counts_as_missing(machine):
+    make_environment(machine)
+    stand_in(
+        machine,
+        "dpkg-query",
+        "shift 3; for p; do case $p in gcc) s=config-files ;; *) s=installed ;; esac; "
+        'printf "%s=%s " $s "$p"; done',
+    )
+    _, log = run(machine, "demo")
+    assert log.splitlines()[-1].split()[-1] == "gcc"
+
+
+def test_sanitizer_runtime_follows_clang(machine):
+    make_environment(machine)
+    script = 'case "$*" in *libclang-rt*) exit 1 ;; esac; ' + INSTALLED_ALL
+    stand_in(machine, "dpkg-query", script)
+    _, log = run(machine, "ci")
+    assert log.splitlines()[-1].split()[-1] == "libclang-rt-19-dev"
+
+
+def test_changed_requirements_make_a_new_environment(machine):
+    make_environment(machine)
+    (machine / "requirements.txt").write_text("six==1.16.0\n")
+    script = 'case $1 in -m) mkdir -p .venv/bin; echo "$@" >>"$LOG" ;; esac'
+    stand_in(machine, "python3.11", script)
+    done, log = run(machine, "demo")
+    assert done.returncode == 0
+    assert log.splitlines() == ["-m venv --clear .venv"]
+    done, log = run(machine, "demo")
+    assert (done.returncode, log) == (0, "")
+
+
+def test_unknown_level_is_refused(machine):
+    done, _ = run(machine, "everything")
+    assert done.returncode == 2 and "usage" in done.stderr
+
+
+def test_second_run_is_quick():
+    if not (ROOT / ".venv/stamp").exists():
+        pytest.skip("this tree was not set up by the script")
+    begin = time.monotonic()
+    subprocess.run([str(ROOT / "tools/setup.sh"), "test"], check=True, env=dict(os.environ))
+    assert time.monotonic() - begin < 2
