@@ -62,13 +62,13 @@ struct ks_cli_args {
 extern const struct ks_cli_command *const ks_cli_commands[];
 
 /* The option that every command should list itself when it writes text. */
-#define KS_CLI_OPTION_COLOR                                                                     \
-    {                                                                                           \
-        "color", 0, "WHEN", "auto|always|never", "When to use colours; auto asks the terminal." \
+#define KS_CLI_OPTION_COLOR                                                                        \
+    {                                                                                              \
+        "color", 0, "WHEN", "auto|always|never", "When to use colours; auto asks the terminal."    \
     }
-#define KS_CLI_OPTION_JSON                                                                 \
-    {                                                                                      \
-        "json", 0, NULL, NULL, "Write one JSON document instead of text, also on failure." \
+#define KS_CLI_OPTION_JSON                                                                         \
+    {                                                                                              \
+        "json", 0, NULL, NULL, "Write one JSON document instead of text, also on failure."         \
     }
 
 /* argv[0] is the name of the command. KS_EXIT_OK: `*args` is filled, argv was reordered. Else the

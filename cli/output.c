@@ -79,7 +79,7 @@ int ks_cli_output_open(const struct ks_cli_args *args, const char *path,
     return output->fd < 0 ? fail_output(args, "create", path, errno) : KS_EXIT_OK;
 }
 
-static bool flush(struct ks_cli_output *output)
+bool ks_cli_output_flush(struct ks_cli_output *output)
 {
     size_t done = 0;
     while (done < output->used && output->error == 0) {
@@ -104,7 +104,7 @@ bool ks_cli_output_write(void *user, const char *bytes, size_t size)
         bytes += part;
         size -= part;
         if (output->used == sizeof(output->buffer)) {
-            flush(output);
+            ks_cli_output_flush(output);
         }
     }
     return output->error == 0;
@@ -113,7 +113,7 @@ bool ks_cli_output_write(void *user, const char *bytes, size_t size)
 int ks_cli_output_close(const struct ks_cli_args *args, struct ks_cli_output *output,
                         enum ks_status status, const struct ks_err *err)
 {
-    bool is_done = status == KS_OK && flush(output);
+    bool is_done = status == KS_OK && ks_cli_output_flush(output);
     bool is_file = output->fd != STDOUT_FILENO;
     if (is_file && close(output->fd) != 0 && output->error == 0) {
         output->error = errno;

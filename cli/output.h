@@ -23,6 +23,8 @@ int ks_cli_output_open(const struct ks_cli_args *args, const char *path,
                        struct ks_cli_output *output) KS_MUST_CHECK;
 /* A ks_write_cb; `user` is the output. */
 bool ks_cli_output_write(void *user, const char *bytes, size_t size);
+/* Hands on what is buffered; false when it cannot be written. */
+bool ks_cli_output_flush(struct ks_cli_output *output);
 /* Ends the output. `status` is what the writer gave: after a failure nothing is renamed. Gives the
  * exit status, and says what went wrong. */
 int ks_cli_output_close(const struct ks_cli_args *args, struct ks_cli_output *output,

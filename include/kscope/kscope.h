@@ -69,15 +69,16 @@ struct ks_report;
 /* Zero means the default everywhere. Paths are files or folders. */
 struct ks_report_options {
     const char *const *paths;
+    const char *const *path_labels; /* what outputs call them (stdin: "-"); NULL: the paths */
     size_t path_count;
-    bool strict;            /* refuse damaged input with the byte offset of the first fault */
-    bool group_by_shape;    /* operators[] by (name, input shapes) */
-    bool step_range_given;  /* keep only steps step_first..step_last (numbers of ProfilerStep#N) */
+    bool strict;           /* refuse damaged input with the byte offset of the first fault */
+    bool group_by_shape;   /* operators[] by (name, input shapes) */
+    bool step_range_given; /* keep only steps step_first..step_last (numbers of ProfilerStep#N) */
     int64_t step_first;
     int64_t step_last;
     bool device_given; /* keep only GPU work of this device ordinal */
     int64_t device;
-    int64_t run;            /* which run (1-based) when the files hold several; 0: must be one */
+    int64_t run;              /* which run (1-based) when the files hold several; 0: must be one */
     uint64_t chunk_bytes_max; /* memory for table chunks before they spill to disk; 0: no limit */
     uint32_t chunk_rows;      /* rows in a chunk, a power of two; 0: 65,536 */
     ks_log_cb log;
@@ -98,13 +99,20 @@ enum ks_report_format { KS_REPORT_SCREEN, KS_REPORT_JSON, KS_REPORT_TABLE };
 
 struct ks_report_style {
     enum ks_report_format format;
-    const char *table;  /* KS_REPORT_TABLE: "operators", "kernels", ... (ks_report_table_name) */
-    const char *sort;   /* sort key of torch's key_averages or of our columns; NULL: default */
-    size_t row_limit;   /* rows of each list; 0: all rows in JSON, the table's default on screen */
-    bool colour;        /* ANSI colours */
-    size_t width;       /* columns of the terminal; 0: 100 */
+    const char *table; /* KS_REPORT_TABLE: "operators", "kernels", ... (ks_report_table_name) */
+    const char *sort;  /* sort key of torch's key_averages or of our columns; NULL: default */
+    size_t row_limit;  /* rows of each list; 0: all rows in JSON, the table's default on screen */
+    bool colour;       /* ANSI colours */
+    bool ascii;        /* text without characters beyond ASCII of our own */
+    size_t width;      /* columns of the terminal; 0: 100 */
 };
 
+/* Do format, table and sort fit together? Looks at no report, so that it can be asked before a long
+ * read. KS_ERR_USAGE: the message lists what would fit. */
+KS_API KS_MUST_CHECK enum ks_status ks_report_style_check(const struct ks_report_style *style,
+                                                          struct ks_err *err);
+
+/* Writes the report. Errors: KS_ERR_USAGE as above, KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
 KS_API KS_MUST_CHECK enum ks_status ks_report_write(const struct ks_report *report,
                                                     const struct ks_report_style *style,
                                                     ks_write_cb write, void *user,
@@ -112,12 +120,14 @@ KS_API KS_MUST_CHECK enum ks_status ks_report_write(const struct ks_report *repo
 
 /* Name of the index-th table of KS_REPORT_TABLE, or NULL past the last. */
 KS_API const char *ks_report_table_name(size_t index);
+/* Name of the index-th sort key of a table, or NULL past the last and for an unknown table. */
+KS_API const char *ks_report_sort_name(const char *table, size_t index);
 
 /* Number of findings, and of those whose impact is at or above `share` of step time (0-1). */
 KS_API size_t ks_report_finding_count(const struct ks_report *report);
 KS_API size_t ks_report_finding_count_above(const struct ks_report *report, double share);
 
-/* The JSON document of a failure: {schema, error {code, message, where}}. */
+/* The JSON document of a failure: {schema, error {code, message, where, offset}}. */
 KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *failure,
                                                         const char *where, ks_write_cb write,
                                                         void *user, struct ks_err *err);
@@ -129,6 +139,27 @@ KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *fai
 KS_API KS_MUST_CHECK enum ks_status ks_info_write(const struct ks_report_options *options,
                                                   bool json, ks_write_cb write, void *user,
                                                   struct ks_err *err);
+
+/* Versions of the library, of what built it and of the libraries that it uses, as one line of text,
+ * or as one JSON document when `json`. */
+KS_API KS_MUST_CHECK enum ks_status ks_version_write(bool json, ks_write_cb write, void *user,
+                                                     struct ks_err *err);
+
+/* ------------------------------------------------------------------ looking at a machine */
+
+/* One thing that `kscope doctor` looked at. `state`: "ok", "limited" (works, with less) or
+ * "missing". Texts are static or outlive the call; `fix` NULL: nothing to do. */
+struct ks_doctor_line {
+    const char *id;
+    const char *state;
+    const char *found;
+    const char *fix;
+};
+
+/* The JSON document {schema, checks[{id, state, found, fix}]}. */
+KS_API KS_MUST_CHECK enum ks_status ks_doctor_write_json(const struct ks_doctor_line *lines,
+                                                         size_t line_count, ks_write_cb write,
+                                                         void *user, struct ks_err *err);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,46 @@
+#include "message.h"
+#include "output.h"
+
+static struct ks_cli_output output;
+
+static int run(const struct ks_cli_args *args)
+{
+    struct ks_report_options options = {
+        .paths = (const char *const *)args->operands,
+        .path_count = args->operand_count,
+        .strict = ks_cli_given(args, "strict"),
+        .log = ks_cli_given(args, "verbose") ? ks_cli_log : NULL,
+    };
+    int status = ks_cli_output_open(args, NULL, &output);
+    if (status != KS_EXIT_OK) {
+        return status;
+    }
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    enum ks_status written =
+        ks_info_write(&options, ks_cli_given(args, "json"), ks_cli_output_write, &output, &err);
+    return ks_cli_output_close(args, &output, written, &err);
+}
+
+const struct ks_cli_command ks_cmd_info = {
+    .name = "info",
+    .summary = "Show what a file is: format, switches of the recording, counters of what was "
+               "repaired or dropped.",
+    .operands = "PATH...",
+    .operands_min = 1,
+    .operands_max = SIZE_MAX,
+    .details = "The first thing to ask for in a bug report. A folder stands for all traces in it.",
+    .examples =
+        (const struct ks_cli_example[]){
+            {"info trace.json.gz", "Format, versions, ranks, and every non-zero counter."},
+            {NULL, NULL},
+        },
+    .options =
+        (const struct ks_cli_option[]){
+            KS_CLI_OPTION_JSON,
+            {"strict", 0, NULL, NULL,
+             "Refuse damaged input with the byte offset of the first fault."},
+            {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
+            {NULL, 0, NULL, NULL, NULL},
+        },
+    .run = run,
+};

@@ -1,0 +1,310 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "message.h"
+#include "output.h"
+
+enum { PATHS_MAX = 4096, STDIN_PATH_SIZE = 32 };
+
+static struct ks_cli_output output;
+
+/* ------------------------------------------------------------------ values of options */
+
+/* "3", "3..7", "..7" or "3..". */
+static int read_step_range(const struct ks_cli_args *args, struct ks_report_options *options)
+{
+    const char *text = ks_cli_value(args, "step");
+    if (!text) {
+        return KS_EXIT_OK;
+    }
+    char first[24] = "";
+    const char *dots = strstr(text, "..");
+    size_t len = dots ? (size_t)(dots - text) : strlen(text);
+    if (len < sizeof(first)) {
+        memcpy(first, text, len);
+    }
+    const char *last = dots ? dots + 2 : first;
+    options->step_range_given = true;
+    options->step_first = INT64_MIN;
+    options->step_last = INT64_MAX;
+    bool is_good = len < sizeof(first) && (*first || *last) &&
+                   (!*first || ks_cli_parse_number(first, &options->step_first)) &&
+                   (!*last || ks_cli_parse_number(last, &options->step_last)) &&
+                   options->step_first <= options->step_last;
+    if (!is_good) {
+        return ks_cli_usage_fail(args, "Cannot use --step %s: it must be N, N..M, N.. or ..M",
+                                 text);
+    }
+    return KS_EXIT_OK;
+}
+
+/* A share: "10%" or "0.1". */
+static int read_share(const struct ks_cli_args *args, double *share)
+{
+    const char *text = ks_cli_value(args, "fail-on");
+    if (!text) {
+        return KS_EXIT_OK;
+    }
+    char *end = NULL;
+    double value = strtod(text, &end);
+    bool is_percent = end != text && strcmp(end, "%") == 0;
+    double limit = is_percent ? 100.0 : 1.0;
+    if (end == text || (*end && !is_percent) || !(value >= 0.0 && value <= limit)) {
+        return ks_cli_usage_fail(
+            args, "Cannot use --fail-on %s: it must be 0%% to 100%%, or 0 to 1", text);
+    }
+    *share = value / limit;
+    return KS_EXIT_OK;
+}
+
+/* A number of bytes with an optional K, M or G behind it (powers of 1,024). */
+static int read_memory(const struct ks_cli_args *args, uint64_t *bytes)
+{
+    const char *text = ks_cli_value(args, "memory");
+    if (!text) {
+        return KS_EXIT_OK;
+    }
+    char *end = NULL;
+    unsigned long long value = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    static const char units[] = "KMG";
+    const char *unit = end && *end ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    bool is_good = end && value > 0 && value < (1ULL << 33) && (!*end || (unit && !end[1]));
+    if (!is_good) {
+        return ks_cli_usage_fail(args, "Cannot use --memory %s: it must be like 512M or 2G", text);
+    }
+    *bytes = (uint64_t)value << shift;
+    return KS_EXIT_OK;
+}
+
+static int read_style(const struct ks_cli_args *args, struct ks_report_style *style)
+{
+    int64_t limit = 0;
+    int64_t width = 0;
+    int status = ks_cli_number(args, "limit", 1, INT32_MAX, &limit);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_number(args, "width", 40, 1000, &width);
+    }
+    if (status != KS_EXIT_OK) {
+        return status;
+    }
+    if (ks_cli_given(args, "json") && ks_cli_given(args, "table")) {
+        return ks_cli_usage_fail(args, "Cannot use --table with --json: JSON holds all tables");
+    }
+    if (ks_cli_given(args, "limit") && ks_cli_given(args, "all-rows")) {
+        return ks_cli_usage_fail(args, "Cannot use --limit with --all-rows");
+    }
+    bool is_stdout =
+        !ks_cli_value(args, "output") || strcmp(ks_cli_value(args, "output"), "-") == 0;
+    style->format = ks_cli_given(args, "json")    ? KS_REPORT_JSON
+                    : ks_cli_given(args, "table") ? KS_REPORT_TABLE
+                                                  : KS_REPORT_SCREEN;
+    style->table = ks_cli_value(args, "table");
+    style->sort = ks_cli_value(args, "sort");
+    style->row_limit = ks_cli_given(args, "all-rows") ? SIZE_MAX : (size_t)limit;
+    style->colour = ks_cli_colour(ks_cli_value(args, "color"), is_stdout ? STDOUT_FILENO : -1);
+    style->ascii = !ks_cli_utf8();
+    style->width = width ? (size_t)width : is_stdout ? ks_cli_width(STDOUT_FILENO) : 0;
+
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    if (ks_report_style_check(style, &err) != KS_OK) {
+        return ks_cli_usage_fail(args, "%s", err.message);
+    }
+    return KS_EXIT_OK;
+}
+
+/* ------------------------------------------------------------------ input and output files */
+
+/* Copies standard input to an unnamed file, so that it can be read like one. Gives its path. */
+static int spool_stdin(const struct ks_cli_args *args, char path[STDIN_PATH_SIZE])
+{
+    const char *folder = getenv("TMPDIR");
+    int fd = open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR, 0600);
+    static char buffer[256 * 1024];
+    ssize_t size = 0;
+    while (fd >= 0 && (size = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0) {
+        if (write(fd, buffer, (size_t)size) != size) {
+            size = -1;
+            break;
+        }
+    }
+    if (fd < 0 || size < 0) {
+        struct ks_err failure = {.status = KS_ERR_IO, .offset = KS_NO_OFFSET};
+        snprintf(failure.message, sizeof(failure.message), "Cannot keep standard input: %m");
+        return ks_cli_fail(args, &failure, "-");
+    }
+    snprintf(path, STDIN_PATH_SIZE, "/dev/fd/%d", fd);
+    return KS_EXIT_OK;
+}
+
+/* The target must be none of the inputs: they would be gone when it is renamed. */
+static int check_target(const struct ks_cli_args *args)
+{
+    const char *target = ks_cli_value(args, "output");
+    struct stat there;
+    if (!target || strcmp(target, "-") == 0 || stat(target, &there) != 0) {
+        return KS_EXIT_OK;
+    }
+    for (size_t i = 0; i < args->operand_count; i++) {
+        struct stat input;
+        if (S_ISREG(there.st_mode) && stat(args->operands[i], &input) == 0 &&
+            input.st_dev == there.st_dev && input.st_ino == there.st_ino) {
+            return ks_cli_usage_fail(args, "Cannot write to %s: it is an input", target);
+        }
+    }
+    return KS_EXIT_OK;
+}
+
+static int read_paths(const struct ks_cli_args *args, struct ks_report_options *options)
+{
+    static const char *paths[PATHS_MAX];
+    static char stdin_path[STDIN_PATH_SIZE];
+    if (args->operand_count > PATHS_MAX) {
+        return ks_cli_usage_fail(args, "Cannot read more than %d paths: give the folder instead",
+                                 PATHS_MAX);
+    }
+    for (size_t i = 0; i < args->operand_count; i++) {
+        paths[i] = args->operands[i];
+        if (strcmp(paths[i], "-") != 0) {
+            continue;
+        }
+        if (stdin_path[0]) {
+            return ks_cli_usage_fail(args, "Cannot read standard input twice");
+        }
+        if (isatty(STDIN_FILENO)) {
+            return ks_cli_usage_fail(args, "Cannot read a trace from the keyboard");
+        }
+        int status = spool_stdin(args, stdin_path);
+        if (status != KS_EXIT_OK) {
+            return status;
+        }
+        paths[i] = stdin_path;
+    }
+    options->paths = paths;
+    options->path_labels = (const char *const *)args->operands;
+    options->path_count = args->operand_count;
+    return KS_EXIT_OK;
+}
+
+static int read_options(const struct ks_cli_args *args, struct ks_report_options *options)
+{
+    options->strict = ks_cli_given(args, "strict");
+    options->group_by_shape = ks_cli_given(args, "group-by");
+    options->log = ks_cli_given(args, "verbose") ? ks_cli_log : NULL;
+    options->device_given = ks_cli_given(args, "device");
+    int status = ks_cli_number(args, "device", 0, INT32_MAX, &options->device);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_number(args, "run", 1, INT32_MAX, &options->run);
+    }
+    if (status == KS_EXIT_OK) {
+        status = read_memory(args, &options->chunk_bytes_max);
+    }
+    if (status == KS_EXIT_OK) {
+        status = read_step_range(args, options);
+    }
+    return status == KS_EXIT_OK ? read_paths(args, options) : status;
+}
+
+/* ------------------------------------------------------------------ the command */
+
+static int write_report(const struct ks_cli_args *args, const struct ks_report *report,
+                        const struct ks_report_style *style)
+{
+    int status = ks_cli_output_open(args, ks_cli_value(args, "output"), &output);
+    if (status != KS_EXIT_OK) {
+        return status;
+    }
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    enum ks_status written = ks_report_write(report, style, ks_cli_output_write, &output, &err);
+    return ks_cli_output_close(args, &output, written, &err);
+}
+
+static int run(const struct ks_cli_args *args)
+{
+    struct ks_report_options options = {0};
+    struct ks_report_style style = {0};
+    double share = -1.0;
+    int status = read_share(args, &share);
+    if (status == KS_EXIT_OK) {
+        status = read_style(args, &style);
+    }
+    if (status == KS_EXIT_OK) {
+        status = check_target(args);
+    }
+    if (status == KS_EXIT_OK) {
+        status = read_options(args, &options);
+    }
+    if (status != KS_EXIT_OK) {
+        return status;
+    }
+
+    struct ks_report *report = NULL;
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    if (ks_report_open(&options, &report, &err) != KS_OK) {
+        return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
+    }
+    status = write_report(args, report, &style);
+    if (status == KS_EXIT_OK && share >= 0.0 && ks_report_finding_count_above(report, share) > 0) {
+        status = KS_EXIT_FOUND;
+    }
+    ks_report_close(report);
+    return status;
+}
+
+const struct ks_cli_command ks_cmd_report = {
+    .name = "report",
+    .summary = "Say where the time of a step goes, and what would make it faster.",
+    .operands = "PATH...",
+    .operands_min = 1,
+    .operands_max = SIZE_MAX,
+    .details =
+        "PATH is a trace of torch.profiler (.json, .json.gz, .json.zst), a folder with traces, or "
+        "- "
+        "for standard input. Several paths are the ranks or the cycles of one run.\n\n"
+        "Damaged input is read as far as it goes, and every repaired or dropped thing is counted "
+        "in the report; --strict refuses it.\n\n"
+        "--sort takes the names of torch's key_averages (self_cpu_time_total, cuda_time_total, "
+        "count, ...) and the column names of the table.",
+    .examples =
+        (const struct ks_cli_example[]){
+            {"report trace.json.gz", "One screen: verdict, steps, devices, what to change first."},
+            {"report --table operators --sort self_cpu_time_total trace.json",
+             "The operators with most CPU time of their own."},
+            {"report --json -o report.json log/",
+             "Everything about all ranks of a folder, for scripts."},
+            {"report --fail-on 10% trace.json",
+             "Exit status 1 when something costs 10 % of a step."},
+            {NULL, NULL},
+        },
+    .options =
+        (const struct ks_cli_option[]){
+            KS_CLI_OPTION_JSON,
+            {"table", 't', "TABLE",
+             "operators|kernels|steps|devices|streams|copies|links|findings|inputs",
+             "Show one table instead of the overview."},
+            {"sort", 's', "KEY", NULL, "Sort the rows by a column; an unknown key lists them all."},
+            {"limit", 'n', "N", NULL, "At most N rows in each list (tables: 20; JSON: all)."},
+            {"all-rows", 0, NULL, NULL, "All rows, whatever their number."},
+            {"group-by", 0, "WHAT", "shape",
+             "Tell operators apart by the shapes of their inputs too."},
+            {"step", 0, "N..M", NULL, "Only the steps N to M, as the profiler numbers them."},
+            {"device", 0, "N", NULL, "Only the GPU with this number."},
+            {"run", 0, "N", NULL, "Which run, counted from 1, when the files are of several."},
+            {"strict", 0, NULL, NULL,
+             "Refuse damaged input with the byte offset of the first fault."},
+            {"fail-on", 0, "SHARE", NULL,
+             "Exit with 1 when a finding has this share of step time or more: 10% or 0.1."},
+            {"output", 'o', "FILE", NULL,
+             "Write to FILE, whole or not at all; - is standard output."},
+            {"memory", 0, "SIZE", NULL, "Keep tables larger than SIZE (512M, 2G) in a file."},
+            KS_CLI_OPTION_COLOR,
+            {"width", 0, "N", NULL, "Columns of the text; else those of the terminal, or 100."},
+            {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
+            {NULL, 0, NULL, NULL, NULL},
+        },
+    .run = run,
+};
