@@ -52,7 +52,7 @@ def test_clean_tree_is_silent(tmp_path, name):
         ("core/show/x.c", "t = strtok(q, r);"),
         ("core/show/x.c", "t = alloca(3);"),
         ("core/show/x.c", "printf(q);"),
-        ("core/base/x.c", "fprintf(stderr, q);"),
+        ("core/base/x.c", "puts(q);"),
         ("launch/x.c", "exit(3);"),
         ("core/read/x.c", "abort();"),
     ],
@@ -66,7 +66,7 @@ def test_banned_call(tmp_path, path, line):
     ("path", "line"),
     [
         ("core/base/x.c", "p = malloc(3);"),
-        ("core/base/x.c", "abort();"),
+        ("core/base/x.c", "fprintf(stderr, q); abort();"),
         ("core/store/x.c", "/* malloc(3) was tried. */"),
         ("core/store/x.c", "// free(p) comes later"),
         ("core/store/x.c", 'say("printf(1)");'),
@@ -185,6 +185,14 @@ def test_blobs(tmp_path):
     big = b"\0" * (tidy.FILE_BYTES_MAX + 1)
     (finding,) = planted(tmp_path, "blobs", "tests/golden/kineto/plain/input.bin", big)
     assert "at most" in finding.text
+
+
+def test_blobs_of_traces(tmp_path):
+    size = tidy.TRACE_BYTES_MAX
+    files = {f"tests/data/{number}.gz": b"\0" * size for number in range(4)}
+    files["tests/data/4.gz"] = b"\0" * (size + 1)
+    found = findings(make_tree(tmp_path, files), "blobs")
+    assert [finding.path for finding in found] == ["tests/data/", "tests/data/4.gz"]
 
 
 @pytest.mark.parametrize(
