@@ -6,7 +6,6 @@ PYTHON := .venv/bin/python
 WERROR ?= false
 TIME ?= 60
 BASE ?= HEAD
-DEMO_OUT ?= build/demo
 
 SANITIZE := -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true \
 	"-Dc_args=-g3 -fno-omit-frame-pointer -fno-sanitize-recover=undefined -DKS_DEBUG"
@@ -55,8 +54,8 @@ build-fuzz: ## build-fuzz/: the libFuzzer targets, by clang with sanitizers
 ## Trying it
 
 demo: build ## profile a real training script and show what slows it down
-	@mkdir -p $(DEMO_OUT)
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" build/kscope run --out $(DEMO_OUT) examples/train_images.py
+	@rm -rf build/demo
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" build/kscope run --out build/demo examples/train_images.py
 
 ## Testing
 
