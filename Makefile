@@ -104,7 +104,7 @@ fuzz-smoke: build-fuzz ## replay the corpus of every fuzz target once
 	@for target in build-fuzz/fuzz/fuzz_*; do \
 		test -f "$$target" && test -x "$$target" || continue; \
 		name=$${target##*/fuzz_}; echo "fuzz-smoke: $$name"; \
-		"$$target" -runs=0 -close_fd_mask=3 fuzz/corpus/$$name || exit 1; \
+		"$$target" -runs=0 -verbosity=0 -close_fd_mask=3 fuzz/corpus/$$name || exit 1; \
 	done
 
 ## Measuring
@@ -133,7 +133,9 @@ format: ## lay out C and Python code
 
 format-check: ## fail when `make format` would change something
 	@tools/setup.sh demo
-	@.venv/bin/clang-format --dry-run -Werror $(C_FILES)
+	@.venv/bin/clang-format --dry-run $(C_FILES) 2>&1 | \
+		sed -n 's/:[0-9]*:[0-9]*: warning:.*/: not as make format lays it out/p' | \
+		sort -u | { ! grep .; }
 	@.venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check .
 
 tidy: ## the house rules that a script can check
