@@ -1,0 +1,237 @@
+"""A second, independent calculation of what `kscope report --json` says, to hold it against.
+
+Only the standard library, integers and sorted lists; meant to be read next to the definitions in
+docs/, not to be fast. `Twin(paths)` reads undamaged files; each method gives one part of the
+report as plain rows. Times are ns; `start` of a step is on the Unix clock of its file's base.
+"""
+
+import re
+from collections import defaultdict
+from fractions import Fraction
+
+import twin_operators
+from twin_intervals import intersect, length, subtract, union
+from twin_read import WORK, as_number, read
+
+ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu", "other")
+STEP_NAME = re.compile(r"ProfilerStep#(\d+)$")
+COMMUNICATION = re.compile(r"(nccl|rccl|hccl)|.*nccl(Dev)?Kernel")
+LOADER = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
+LAUNCHES = {
+    "kernel": re.compile(
+        r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?Kernel|hip\w*LaunchKernel"
+    ),
+    "graph": re.compile(r"cudaGraphLaunch|cuGraphLaunch|hipGraphLaunch"),
+    "memcpy": re.compile(r"cudaMemcpy|cuMemcpy|hipMemcpy"),
+    "memset": re.compile(r"cudaMemset|cuMemset|hipMemset"),
+}
+
+
+def is_communication(event):
+    return event.kind == "kernel" and COMMUNICATION.match(event.name) is not None
+
+
+def spans(events):
+    return [(e.start, e.end) for e in events]
+
+
+def device_of(event):
+    return as_number(event.args.get("device", event.pid))
+
+
+def stream_of(event):
+    return as_number(event.args.get("stream", event.tid))
+
+
+def launch_kind(event):
+    for kind, pattern in LAUNCHES.items():
+        if pattern.match(event.name):
+            return kind
+    return None
+
+
+def correlation_of(event):
+    return event.args.get("correlation")
+
+
+def grouped(events, key):
+    groups = defaultdict(list)
+    for event in events:
+        groups[key(event)].append(event)
+    return groups
+
+
+class Twin:
+    """All figures of some files."""
+
+    def __init__(self, paths=(), sources=None):
+        self.sources = sources if sources is not None else [read(p) for p in paths]
+
+    # ---- devices
+
+    def devices(self):
+        """{(rank, device): row}"""
+        out = {}
+        for source in self.sources:
+            for device, work in grouped(source.of(*WORK), device_of).items():
+                out[source.rank, device] = self.device_row(work)
+        return out
+
+    @staticmethod
+    def device_row(work):
+        kernels = [e for e in work if e.kind == "kernel"]
+        comm = spans(e for e in kernels if is_communication(e))
+        compute = spans(e for e in kernels if not is_communication(e))
+        span = max(e.end for e in work) - min(e.start for e in work)
+        busy = length(spans(work))
+        return {
+            "span_ns": span,
+            "busy_ns": busy,
+            "idle_ns": span - busy,
+            "kernel_sum_ns": sum(e.dur for e in kernels),
+            "work_sum_ns": sum(e.dur for e in work),
+            "compute_ns": length(compute),
+            "comm_ns": length(comm),
+            "exposed_comm_ns": length(subtract(comm, compute)),
+        }
+
+    def streams(self):
+        """{(rank, device, stream): row}"""
+        out = {}
+        for source in self.sources:
+            groups = grouped(source.of(*WORK), lambda e: (device_of(e), stream_of(e)))
+            for (device, stream), work in groups.items():
+                row = self.device_row(work)
+                out[source.rank, device, stream] = {
+                    "busy_ns": row["busy_ns"],
+                    "gap_ns": row["idle_ns"],
+                }
+        return out
+
+    # ---- kernels, copies, links
+
+    def kernels(self):
+        """{(kind, name, device): row}"""
+        work = [e for source in self.sources for e in source.of(*WORK)]
+        out = {}
+        for key, events in grouped(work, lambda e: (e.kind, e.name, device_of(e))).items():
+            durations = [e.dur for e in events]
+            out[key] = {
+                "calls": len(durations),
+                "total_ns": sum(durations),
+                "min_ns": min(durations),
+                "max_ns": max(durations),
+            }
+        return out
+
+    def copies(self):
+        """{kind: row}; the rate leaves out copies of zero duration."""
+        copies = [e for source in self.sources for e in source.of("memcpy")]
+        out = {}
+        for kind, events in grouped(copies, lambda e: e.name.removeprefix("Memcpy ")).items():
+            timed = [e for e in events if e.dur and "bytes" in e.args]
+            timed_ns = sum(e.dur for e in timed)
+            size = sum(int(e.args["bytes"]) for e in timed)
+            out[kind] = {
+                "calls": len(events),
+                "bytes": sum(int(e.args.get("bytes", 0)) for e in events),
+                "total_ns": sum(e.dur for e in events),
+                "bytes_per_s": Fraction(size * 10**9, timed_ns) if timed_ns else None,
+            }
+        return out
+
+    def links(self):
+        """Launches and the GPU work they lead to, over all sources."""
+        out = dict.fromkeys(("launches", "linked", "orphan_gpu_events", "launches_without_work"), 0)
+        delays = []
+        for source in self.sources:
+            calls = source.of("runtime", "driver")
+            known = {correlation_of(e) for e in calls} - {None}
+            work = grouped(source.of(*WORK), correlation_of)
+            linked = sum(len(events) for c, events in work.items() if c in known)
+            launches = [e for e in calls if launch_kind(e)]
+            out["launches"] += len(launches)
+            out["linked"] += linked
+            out["orphan_gpu_events"] += sum(map(len, work.values())) - linked
+            for call in launches:
+                mine = work.get(correlation_of(call)) if correlation_of(call) is not None else None
+                if mine:
+                    delays.append(min(e.start for e in mine) - call.start)
+                else:
+                    out["launches_without_work"] += 1
+        out["delays"] = sorted(delays)
+        return out
+
+    # ---- steps
+
+    def steps(self):
+        """True steps of each rank, laid end to end."""
+        out = []
+        for source in self.sources:
+            out += self.steps_of(source)
+        return out
+
+    def steps_of(self, source):
+        marks = [e for e in source.of("annotation") if STEP_NAME.match(e.name)]
+        marks.sort(key=lambda e: (e.start, -e.end, e.order))
+        launch_start = {}
+        for call in source.of("runtime", "driver"):
+            if correlation_of(call) is not None:
+                launch_start[correlation_of(call)] = call.start
+        out, previous_end = [], None
+        for index, mark in enumerate(marks):
+            ends = [
+                e.end
+                for e in source.of(*WORK)
+                if mark.start <= launch_start.get(correlation_of(e), mark.end) < mark.end
+            ]
+            start = mark.start if previous_end is None else max(previous_end, mark.start)
+            end = max([mark.end, start, *ends])
+            previous_end = end
+            out.append(
+                {
+                    "rank": source.rank,
+                    "index": index,
+                    "number": int(STEP_NAME.match(mark.name)[1]),
+                    "name": mark.name,
+                    "start": source.base_ns + start,
+                    "host_ns": mark.dur,
+                    "dur_ns": end - start,
+                    "breakdown_ns": self.breakdown(source, start, end),
+                }
+            )
+        return out
+
+    @staticmethod
+    def role_spans(source):
+        work = source.of(*WORK)
+        notes = [e for e in source.of("annotation") if not STEP_NAME.match(e.name)]
+        return {
+            "kernel": spans(e for e in work if e.kind == "kernel" and not is_communication(e)),
+            "memcpy": spans(source.of("memcpy")),
+            "memset": spans(source.of("memset")),
+            "communication": spans(e for e in work if is_communication(e)),
+            "runtime": spans(source.of("runtime", "driver")),
+            "dataloader": spans(e for e in notes if e.name.startswith(LOADER)),
+            "cpu": spans(source.of("op") + notes),
+        }
+
+    def breakdown(self, source, start, end):
+        """What the time of [start, end) went to; the first role that runs takes the moment."""
+        left = union([(start, end)])
+        out = {}
+        roles = self.role_spans(source)
+        for role in ROLES[:-1]:
+            covered = intersect(left, roles[role])
+            out[role] = length(covered)
+            left = subtract(left, covered)
+        out["other"] = length(left)
+        return out
+
+    # ---- operators
+
+    def operators(self, by_shape=False):
+        return twin_operators.operators(self.sources, by_shape)
+
+    def total_events(self):
+        return [source.events for source in self.sources]
