@@ -1,0 +1,593 @@
+#include "read/kineto.h"
+
+#include <ctype.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+
+/* Bytes that stay for the next window while looking for the start of an event or for traceEvents:
+ * a brace may be the last byte, its first key must be seen with it. */
+enum { RESYNC_KEEP = 128 };
+
+/* What one step over the document came to. */
+enum progress { PROGRESS_GO, PROGRESS_MORE, PROGRESS_ERROR };
+
+enum ks_status kineto_count(struct kineto *k, enum ks_stat stat, int64_t offset,
+                            struct ks_err *err)
+{
+    const struct ks_stat_info *info = ks_stat_info(stat);
+    k->to.source->counts[stat]++;
+    if (k->to.strict && info->severity != KS_SEVERITY_INFO) {
+        return ks_fail(err, KS_ERR_FORMAT, offset, "Cannot accept damaged input: fault=%s",
+                       info->name);
+    }
+    return KS_OK;
+}
+
+/* Counts the faults that reading an item met; in strict mode the first one is an error. */
+static enum ks_status count_faults(struct kineto *k, const struct ks_json_cursor *c,
+                                   struct ks_err *err)
+{
+    const struct ks_json_faults *f = &c->faults;
+    uint64_t *counts = k->to.source->counts;
+    counts[KS_STAT_repaired_strings] += f->strings;
+    counts[KS_STAT_non_finite_numbers] += f->non_finite;
+    counts[KS_STAT_syntax_repaired] += f->syntax;
+    if (k->to.strict && f->first) {
+        return ks_fail(err, KS_ERR_FORMAT, kineto_offset(k, f->first),
+                       "Cannot accept damaged input: fault=%s",
+                       f->strings ? "repaired_strings"
+                       : f->syntax ? "syntax_repaired" : "non_finite_numbers");
+    }
+    return KS_OK;
+}
+
+static enum progress give(enum ks_status status)
+{
+    return status == KS_OK ? PROGRESS_GO : PROGRESS_ERROR;
+}
+
+static void enter(struct kineto *k, enum kineto_place inside, enum kineto_place back)
+{
+    k->levels[k->depth++] = back;
+    k->place = inside;
+}
+
+static void leave(struct kineto *k)
+{
+    k->place = k->levels[--k->depth];
+}
+
+/* ---- damage inside the list of events */
+
+/* Is this the brace of an event, not of its args: a known key follows and no colon precedes. */
+static bool starts_event(const char *brace, const char *begin)
+{
+    static const char *const KEYS[] = {"\"ph\"",  "\"name\"", "\"cat\"", "\"ts\"",
+                                       "\"pid\"", "\"tid\"",  "\"dur\"", "\"id\""};
+    const char *before = brace;
+    while (before > begin && isspace((unsigned char)before[-1])) {
+        before--;
+    }
+    if (before > begin && before[-1] != ',' && before[-1] != '[' && before[-1] != '}') {
+        return false;
+    }
+    const char *key = brace + 1;
+    while (isspace((unsigned char)*key)) {
+        key++;
+    }
+    for (size_t i = 0; i < KS_COUNT_OF(KEYS); i++) {
+        if (strncmp(key, KEYS[i], strlen(KEYS[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Moves the cursor to the next event; MORE when this window holds none. */
+static enum progress resync(struct kineto *k, struct ks_json_cursor *c)
+{
+    for (const char *p = c->at; p < c->end; p++) {
+        p = memchr(p, '{', (size_t)(c->end - p));
+        if (!p) {
+            break;
+        }
+        if (starts_event(p, c->at)) {
+            c->at = p;
+            k->is_resyncing = false;
+            k->place = PLACE_EVENTS_FIRST;
+            return PROGRESS_GO;
+        }
+    }
+    if (c->end - c->at > RESYNC_KEEP) {
+        c->at = c->end - RESYNC_KEEP;
+    }
+    return PROGRESS_MORE;
+}
+
+/* The text at the cursor is no event and no separator: goes on at the next event. */
+static enum progress skip_damage(struct kineto *k, struct ks_json_cursor *c, const char *fault,
+                                 const char *from, struct ks_err *err)
+{
+    if (kineto_count(k, KS_STAT_text_skipped, kineto_offset(k, fault), err) != KS_OK) {
+        return PROGRESS_ERROR;
+    }
+    c->at = from;
+    k->is_resyncing = true;
+    return PROGRESS_GO;
+}
+
+/* ---- events */
+
+static enum progress emit_event(struct kineto *k, struct ks_json_cursor *c,
+                                const struct kineto_event *event, struct ks_err *err)
+{
+    k->place = PLACE_EVENTS;
+    if (count_faults(k, c, err) != KS_OK) {
+        return PROGRESS_ERROR;
+    }
+    return give(kineto_emit(k, event, c->at, err));
+}
+
+/* An "event" that holds a list of events itself (traces put inside traces). */
+static enum progress enter_nested(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
+{
+    if (kineto_count(k, KS_STAT_nested_trace_events, kineto_offset(k, c->at), err) != KS_OK) {
+        return PROGRESS_ERROR;
+    }
+    if (k->depth + 2 > KINETO_LEVELS_MAX) {
+        ks_fail(err, KS_ERR_LIMIT, kineto_offset(k, c->at), "Cannot follow traceEvents: depth=%d",
+                k->depth);
+        return PROGRESS_ERROR;
+    }
+    ks_json_blanks(c);
+    k->place = PLACE_EVENTS;
+    enter(k, PLACE_OBJECT, PLACE_EVENTS);
+    enter(k, *c->at == '[' ? PLACE_EVENTS_FIRST : PLACE_OBJECT_FIRST, PLACE_OBJECT);
+    c->at++;
+    return PROGRESS_GO;
+}
+
+/* Reads the event once more with quotes that end a string only where JSON goes on behind them:
+ * names with bare quotes in them are what breaks most damaged traces. */
+static enum ks_json parse_lenient(struct kineto *k, struct ks_json_cursor *c, const char *start,
+                                  struct kineto_event *event)
+{
+    c->at = start;
+    c->lenient_quotes = true;
+    c->faults = (struct ks_json_faults){0};
+    enum ks_json step = kineto_event_parse(k, c, event);
+    c->lenient_quotes = false;
+    return step;
+}
+
+static enum progress take_event(struct kineto *k, struct ks_json_cursor *c, bool is_last,
+                                struct ks_err *err)
+{
+    const char *start = c->at;
+    struct kineto_event event;
+    c->faults = (struct ks_json_faults){0};
+    enum ks_json step = kineto_event_parse(k, c, &event);
+    if (KS_LIKELY(step == KS_JSON_OK)) {
+        return event.has_trace_events ? enter_nested(k, c, err) : emit_event(k, c, &event, err);
+    }
+    if (step == KS_JSON_MORE) {
+        c->at = start;
+        return PROGRESS_MORE;
+    }
+    const char *fault = c->at;
+    if (k->to.strict) {
+        return skip_damage(k, c, fault, start, err);
+    }
+    step = parse_lenient(k, c, start, &event);
+    if (step == KS_JSON_OK && !event.has_trace_events) {
+        return emit_event(k, c, &event, err);
+    }
+    if (step == KS_JSON_MORE && !is_last) {
+        c->at = start;
+        return PROGRESS_MORE;
+    }
+    return skip_damage(k, c, fault, start + 1, err);
+}
+
+/* Something in the list that is no object. */
+static enum progress take_non_event(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
+{
+    const char *start = c->at;
+    c->faults = (struct ks_json_faults){0};
+    enum ks_json step = ks_json_skip(c);
+    if (step == KS_JSON_MORE) {
+        c->at = start;
+        return PROGRESS_MORE;
+    }
+    if (step == KS_JSON_BAD) {
+        return skip_damage(k, c, c->at, start + (*start != '{'), err);
+    }
+    k->place = PLACE_EVENTS;
+    return give(kineto_count(k, KS_STAT_not_an_event, kineto_offset(k, start), err));
+}
+
+static enum progress repair_syntax(struct kineto *k, const char *place, struct ks_err *err)
+{
+    return give(kineto_count(k, KS_STAT_syntax_repaired, kineto_offset(k, place), err));
+}
+
+/* Behind an event: a comma, the end of the list, or an event whose comma is missing. */
+static enum progress after_event(struct kineto *k, struct ks_json_cursor *c, char ch,
+                                 struct ks_err *err)
+{
+    if (ch == ',') {
+        c->at++;
+        k->place = PLACE_EVENTS_COMMA;
+        return PROGRESS_GO;
+    }
+    if (ch == ']') {
+        c->at++;
+        leave(k);
+        return PROGRESS_GO;
+    }
+    if (ch == '{') {
+        k->place = PLACE_EVENTS_FIRST;
+        return repair_syntax(k, c->at, err);
+    }
+    if (ch == '}' && !k->is_array_form) { // the list's own bracket is missing
+        leave(k);
+        return repair_syntax(k, c->at, err);
+    }
+    return skip_damage(k, c, c->at, c->at, err);
+}
+
+static enum progress step_events(struct kineto *k, struct ks_json_cursor *c, bool is_last,
+                                 struct ks_err *err)
+{
+    char ch;
+    if (ks_json_peek(c, &ch) != KS_JSON_OK) {
+        return PROGRESS_MORE;
+    }
+    if (k->place == PLACE_EVENTS) {
+        return after_event(k, c, ch, err);
+    }
+    if (ch == '{') {
+        return take_event(k, c, is_last, err);
+    }
+    if (ch == ']' || ch == ',' || ch == '}') {
+        bool is_empty_list = k->place == PLACE_EVENTS_FIRST && ch == ']';
+        k->place = PLACE_EVENTS;
+        return is_empty_list ? PROGRESS_GO : repair_syntax(k, c->at, err);
+    }
+    return take_non_event(k, c, err);
+}
+
+/* ---- the document around the events */
+
+static bool is_event_key(struct ks_str key)
+{
+    return ks_str_equal(key, KS_STR("ph")) || ks_str_equal(key, KS_STR("ts")) ||
+           ks_str_equal(key, KS_STR("pid")) || ks_str_equal(key, KS_STR("tid")) ||
+           ks_str_equal(key, KS_STR("cat")) || ks_str_equal(key, KS_STR("name"));
+}
+
+/* Damaged metadata is given up as a whole: the events are found by their key, or are read already.
+ */
+static enum progress skip_meta(struct kineto *k, const char *fault, struct ks_err *err)
+{
+    if (kineto_count(k, KS_STAT_text_skipped, kineto_offset(k, fault), err) != KS_OK) {
+        return PROGRESS_ERROR;
+    }
+    k->is_skipping_meta = true;
+    return PROGRESS_GO;
+}
+
+static enum progress find_events(struct kineto *k, struct ks_json_cursor *c)
+{
+    static const char KEY[] = "\"traceEvents\"";
+    const char *found =
+        k->saw_events ? NULL : memmem(c->at, (size_t)(c->end - c->at), KEY, sizeof(KEY) - 1);
+    if (found) {
+        c->at = found;
+        k->is_skipping_meta = false;
+        k->place = PLACE_OBJECT_FIRST;
+        return PROGRESS_GO;
+    }
+    c->at = c->end - c->at > RESYNC_KEEP ? c->end - RESYNC_KEEP : c->at;
+    return PROGRESS_MORE;
+}
+
+/* Value of the key traceEvents: a list, or an object that holds it one level down. */
+static enum progress enter_events(struct kineto *k, struct ks_json_cursor *c, char ch,
+                                  struct ks_err *err)
+{
+    if (k->depth == KINETO_LEVELS_MAX) {
+        ks_fail(err, KS_ERR_LIMIT, kineto_offset(k, c->at), "Cannot follow traceEvents: depth=%d",
+                k->depth);
+        return PROGRESS_ERROR;
+    }
+    bool is_list = ch == '[';
+    k->saw_events |= is_list;
+    enter(k, is_list ? PLACE_EVENTS_FIRST : PLACE_OBJECT_FIRST, PLACE_OBJECT);
+    c->at++;
+    return is_list ? PROGRESS_GO
+                   : give(kineto_count(k, KS_STAT_nested_trace_events, kineto_offset(k, c->at), err));
+}
+
+static enum progress take_member(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
+{
+    const char *start = c->at;
+    struct ks_json_str raw;
+    c->faults = (struct ks_json_faults){0};
+    enum ks_json step = ks_json_key(c, &raw);
+    struct ks_str key = step == KS_JSON_OK ? (struct ks_str){raw.ptr, raw.len} : KS_STR("");
+    char ch = '\0';
+    if (step == KS_JSON_OK) {
+        step = ks_json_peek(c, &ch);
+    }
+    if (step == KS_JSON_OK && ks_str_equal(key, KS_STR("traceEvents")) &&
+        (ch == '[' || ch == '{')) {
+        return enter_events(k, c, ch, err);
+    }
+    if (step == KS_JSON_OK) {
+        step = kineto_meta_parse(k, c, key);
+    }
+    if (step == KS_JSON_OK) {
+        k->place = PLACE_OBJECT;
+        return give(count_faults(k, c, err));
+    }
+    if (step == KS_JSON_BAD) {
+        return skip_meta(k, c->at, err);
+    }
+    c->at = start;
+    return PROGRESS_MORE;
+}
+
+static enum progress step_object(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
+{
+    const char *start = c->at;
+    char ch;
+    if (ks_json_peek(c, &ch) != KS_JSON_OK) {
+        return PROGRESS_MORE;
+    }
+    if (ch == '}') {
+        c->at++;
+        leave(k);
+        return PROGRESS_GO;
+    }
+    if (k->place == PLACE_OBJECT_FIRST) {
+        return take_member(k, c, err);
+    }
+    if (ch != ',') {
+        return skip_meta(k, c->at, err);
+    }
+    const char *comma = c->at;
+    c->at++;
+    if (ks_json_peek(c, &ch) != KS_JSON_OK) {
+        c->at = start;
+        return PROGRESS_MORE;
+    }
+    if (ch == '}') {
+        return repair_syntax(k, comma, err);
+    }
+    enum progress progress = take_member(k, c, err);
+    if (progress == PROGRESS_MORE) {
+        c->at = start; // the comma comes again with the member
+    }
+    return progress;
+}
+
+/* Is the brace at the cursor an event's own, because the bracket before it is missing? */
+static enum ks_json starts_with_event(const struct ks_json_cursor *c, bool *is_event)
+{
+    struct ks_json_cursor look = *c;
+    struct ks_json_str key;
+    look.at++;
+    enum ks_json step = ks_json_key(&look, &key);
+    *is_event = step == KS_JSON_OK && is_event_key((struct ks_str){key.ptr, key.len});
+    return step;
+}
+
+static enum progress step_start(struct kineto *k, struct ks_json_cursor *c, bool is_last,
+                                struct ks_err *err)
+{
+    if (k->window_offset == 0 && c->at == k->window_ptr &&
+        strncmp(c->at, "\xEF\xBB\xBF", 3) == 0) {
+        c->at += 3; // byte order mark of UTF-8
+    }
+    char ch;
+    if (ks_json_peek(c, &ch) != KS_JSON_OK) {
+        return PROGRESS_MORE;
+    }
+    if (ch != '{' && ch != '[') {
+        ks_fail(err, KS_ERR_FORMAT, kineto_offset(k, c->at),
+                "Cannot read trace: neither a JSON object nor an array");
+        return PROGRESS_ERROR;
+    }
+    bool is_event = false;
+    if (ch == '{' && starts_with_event(c, &is_event) == KS_JSON_MORE && !is_last) {
+        return PROGRESS_MORE;
+    }
+    k->is_array_form = ch == '[' || is_event;
+    k->saw_events = k->is_array_form;
+    enter(k, k->is_array_form ? PLACE_EVENTS_FIRST : PLACE_OBJECT_FIRST, PLACE_DONE);
+    if (is_event) {
+        return repair_syntax(k, c->at, err);
+    }
+    c->at++;
+    return PROGRESS_GO;
+}
+
+static enum progress step_done(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
+{
+    char ch;
+    if (ks_json_peek(c, &ch) != KS_JSON_OK) {
+        return PROGRESS_MORE;
+    }
+    enum progress progress = PROGRESS_GO;
+    if (!k->saw_trailing) {
+        k->saw_trailing = true;
+        progress = give(kineto_count(k, KS_STAT_trailing_bytes, kineto_offset(k, c->at), err));
+    }
+    c->at = c->end;
+    return progress;
+}
+
+static enum progress step(struct kineto *k, struct ks_json_cursor *c, bool is_last,
+                          struct ks_err *err)
+{
+    if (KS_UNLIKELY(k->is_resyncing)) {
+        return resync(k, c);
+    }
+    if (KS_UNLIKELY(k->is_skipping_meta)) {
+        return find_events(k, c);
+    }
+    switch (k->place) {
+    case PLACE_EVENTS_FIRST:
+    case PLACE_EVENTS_COMMA:
+    case PLACE_EVENTS:
+        return step_events(k, c, is_last, err);
+    case PLACE_OBJECT_FIRST:
+    case PLACE_OBJECT:
+        return step_object(k, c, err);
+    case PLACE_START:
+        return step_start(k, c, is_last, err);
+    case PLACE_DONE:
+        break;
+    }
+    return step_done(k, c, err);
+}
+
+/* ---- the reader */
+
+/* Development builds of March 2024 wrote nanoseconds behind the point without leading zeros. One
+ * number cannot tell, the head of a file can: a writer that pads writes three digits always, one
+ * that trims zeros never ends in one; short fractions beside ".120" are neither. */
+static bool head_is_unpadded(struct ks_str head)
+{
+    static const char KEY[] = "\"ts\":";
+    bool has_short = false;
+    bool has_full_zero = false;
+    const char *end = head.ptr + head.len;
+    for (const char *p = head.ptr; p < end; p++) {
+        p = memmem(p, (size_t)(end - p), KEY, sizeof(KEY) - 1);
+        if (!p) {
+            break;
+        }
+        p += sizeof(KEY) - 1;
+        while (p < end && (*p == ' ' || isdigit((unsigned char)*p))) {
+            p++;
+        }
+        const char *point = p;
+        while (p < end && (p == point ? *p == '.' : isdigit((unsigned char)*p))) {
+            p++;
+        }
+        if (p < end && p > point) {
+            has_full_zero |= p - point == 4 && p[-1] == '0';
+            /* ".0" is how Python writes a whole number. */
+            has_short |= p - point < 4 && !(p - point == 2 && p[-1] == '0');
+        }
+    }
+    return has_short && has_full_zero;
+}
+
+static bool kineto_sniff(struct ks_str head)
+{
+    size_t at = ks_str_starts(head, KS_STR("\xEF\xBB\xBF")) ? 3 : 0;
+    while (at < head.len && isspace((unsigned char)head.ptr[at])) {
+        at++;
+    }
+    return at < head.len && (head.ptr[at] == '{' || head.ptr[at] == '[');
+}
+
+static void kineto_close(void *state)
+{
+    struct kineto *k = state;
+    if (!k) {
+        return;
+    }
+    kineto_frames_release(&k->begun);
+    kineto_frames_release(&k->async);
+    ks_text_release(&k->scratch);
+    ks_text_release(&k->scratch2);
+    ks_free(k);
+}
+
+static enum ks_status kineto_open(const struct ks_reader_context *context, struct ks_str head,
+                                  void **state, struct ks_err *err)
+{
+    struct kineto *k = ks_alloc(1, sizeof(*k));
+    if (!k) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot start reader: out of memory");
+    }
+    k->to = *context;
+    ks_text_init(&k->scratch);
+    ks_text_init(&k->scratch2);
+    ks_map_init(&k->begun.tops);
+    ks_map_init(&k->async.tops);
+    k->is_unpadded = head_is_unpadded(head);
+    enum ks_status status =
+        ks_trace_builder_intern(context->builder, KS_STR("aten::conv2d"), &k->conv2d, err);
+    if (status == KS_OK && k->is_unpadded) {
+        status = kineto_count(k, KS_STAT_time_unpadded, 0, err);
+    }
+    if (status != KS_OK) {
+        kineto_close(k);
+        return status;
+    }
+    *state = k;
+    return KS_OK;
+}
+
+static enum ks_status kineto_push(void *state, const struct ks_window *window, size_t *used,
+                                  struct ks_err *err)
+{
+    struct kineto *k = state;
+    struct ks_json_cursor c = {.at = window->ptr, .end = window->ptr + window->size};
+    struct ks_err local = {0};
+    k->window_ptr = window->ptr;
+    k->window_offset = window->offset;
+    enum progress progress = PROGRESS_GO;
+    while (progress == PROGRESS_GO) {
+        progress = step(k, &c, window->is_last, &local);
+    }
+    if (progress == PROGRESS_ERROR) {
+        if (err) {
+            *err = local;
+        }
+        return local.status;
+    }
+    *used = (size_t)(c.at - window->ptr);
+    return KS_OK;
+}
+
+/* The input ended at `size`, with `left` bytes of an unfinished item before it. */
+static enum ks_status count_cut(struct kineto *k, int64_t size, int64_t left, struct ks_err *err)
+{
+    if (k->place == PLACE_DONE) {
+        return KS_OK;
+    }
+    if (left > 0 && !k->is_resyncing) {
+        return kineto_count(k, KS_STAT_partial_event, size - left, err);
+    }
+    /* Chrome's array form may leave its bracket open. */
+    bool is_open_array = k->is_array_form && k->depth == 1;
+    return kineto_count(k, is_open_array ? KS_STAT_syntax_repaired : KS_STAT_unterminated, size,
+                        err);
+}
+
+static enum ks_status kineto_finish(void *state, int64_t size, int64_t left, struct ks_err *err)
+{
+    struct kineto *k = state;
+    if (!k->saw_events) {
+        return ks_fail(err, KS_ERR_FORMAT, KS_NO_OFFSET,
+                       "Cannot find traceEvents: not a Kineto or Chrome trace");
+    }
+    KS_TRY(count_cut(k, size, left, err));
+    return kineto_close_open(k, err);
+}
+
+const struct ks_reader ks_reader_kineto = {
+    .name = "kineto-json",
+    .sniff = kineto_sniff,
+    .open = kineto_open,
+    .push = kineto_push,
+    .finish = kineto_finish,
+    .close = kineto_close,
+};

@@ -1,0 +1,180 @@
+/* Parts of the Kineto and Chrome JSON reader, shared by its own files only.
+ *
+ *   kineto.c        where in the document we are: top-level keys, the list of events, damage
+ *   kineto_event.c  one event object: its keys and arguments, no meaning
+ *   kineto_emit.c   what an event means: rows of the builder
+ *   kineto_open.c   events that come in halves: B/E and b/e
+ *   kineto_meta.c   top-level keys beside traceEvents
+ */
+#ifndef KS_READ_KINETO_H
+#define KS_READ_KINETO_H
+
+#include "base/map.h"
+#include "base/text.h"
+#include "read/json_cursor.h"
+#include "read/json_string.h"
+#include "read/reader.h"
+
+/* pid or tid as it stands in the file. */
+struct kineto_id {
+    bool found;
+    bool is_text;
+    int64_t number;
+    struct ks_json_str text;
+};
+
+enum {
+    ARG_EXT_ID = 1 << 0,
+    ARG_CORR = 1 << 1,
+    ARG_SEQ = 1 << 2,
+    ARG_FWD_THREAD = 1 << 3,
+    ARG_DEVICE = 1 << 4,
+    ARG_STREAM = 1 << 5,
+    ARG_BYTES = 1 << 6,
+    ARG_ADDR = 1 << 7,
+    ARG_OCCUPANCY = 1 << 8,
+    ARG_BLOCKS_PER_SM = 1 << 9,
+    ARG_WARPS_PER_SM = 1 << 10,
+    ARG_REGISTERS = 1 << 11,
+    ARG_SHARED = 1 << 12,
+    ARG_DEVICE_TYPE = 1 << 13,
+    ARG_DEVICE_ID = 1 << 14,
+    ARG_ALLOCATED = 1 << 15,
+    ARG_RESERVED = 1 << 16,
+    ARG_PYTHON_ID = 1 << 17,
+    ARG_PYTHON_PARENT = 1 << 18,
+    ARG_IN_ELEMENTS = 1 << 19,
+    ARG_OUT_ELEMENTS = 1 << 20,
+    ARG_GROUP_SIZE = 1 << 21,
+    ARG_SEQUENCE = 1 << 22,
+    ARG_UNFINISHED = 1 << 23,
+};
+
+/* Arguments that some column needs; numbers count only when their bit is in `found`. */
+struct kineto_args {
+    uint32_t found;
+    int64_t ext_id, corr, seq, fwd_thread;
+    int64_t device, stream, bytes, addr;
+    int64_t registers, shared, device_type, device_id, allocated, reserved;
+    int64_t python_id, python_parent;
+    int64_t in_elements, out_elements, group_size, sequence;
+    double occupancy, blocks_per_sm, warps_per_sm;
+    struct ks_str dims, types, concrete, grid, block;                 /* JSON text, len 0: none */
+    struct ks_json_str name, collective, group, group_ranks, dtype;   /* strings, ptr NULL: none */
+};
+
+struct kineto_event {
+    const char *start; /* its opening brace */
+    char phase;        /* 0: none */
+    bool has_ts, has_dur;
+    bool has_trace_events; /* not an event at all: an object with the key traceEvents */
+    int64_t ts_ns, dur_ns;
+    struct ks_json_str name, cat, scope; /* ptr NULL: none */
+    struct kineto_id pid, tid, id;
+    const char *args_at; /* value of args, NULL none */
+    bool has_duplicate_key;
+    struct kineto_args args;
+};
+
+enum kineto_place {
+    PLACE_START,
+    PLACE_OBJECT_FIRST, /* behind an opening brace */
+    PLACE_OBJECT,       /* behind a value of an object */
+    PLACE_EVENTS_FIRST, /* behind the opening bracket of events */
+    PLACE_EVENTS_COMMA, /* behind a comma between events */
+    PLACE_EVENTS,       /* behind an event */
+    PLACE_DONE,
+};
+
+enum { KINETO_LEVELS_MAX = 8, KINETO_TRACKS_CACHED = 8, KINETO_GPUS_MAX = 64 };
+
+/* A begin event that waits for its end; frames of one track are chained from the top. */
+struct kineto_frame {
+    uint32_t below; /* 1 + index of the frame below, 0 none */
+    uint32_t track;
+    int64_t offset; /* of the event in the input */
+    struct ks_slice_row row;
+};
+
+struct kineto_frames {
+    struct kineto_frame *list;
+    size_t count, capacity;
+    struct ks_map tops; /* track, or (category and name, id) -> 1 + index of the top frame */
+};
+
+struct kineto_track_cached {
+    bool used, pid_is_text, tid_is_text;
+    int64_t pid, tid;
+    uint32_t track;
+};
+
+struct kineto_stream_cached {
+    bool used;
+    int64_t device, stream;
+    uint32_t device_track, stream_track;
+};
+
+struct kineto {
+    struct ks_reader_context to;
+    struct ks_text scratch;  /* decoded strings */
+    struct ks_text scratch2; /* normalised shapes */
+    enum kineto_place place;
+    enum kineto_place levels[KINETO_LEVELS_MAX]; /* places to go back to */
+    int depth;
+    bool is_array_form;
+    bool saw_events;       /* a traceEvents list, or the array form */
+    bool is_resyncing;     /* looking for the next event */
+    bool is_skipping_meta; /* looking for traceEvents behind broken metadata */
+    bool is_unpadded;      /* fractions of ts and dur are plain nanoseconds */
+    bool saw_trailing;
+    struct kineto_frames begun; /* B without E */
+    struct kineto_frames async; /* b without e */
+    struct kineto_track_cached tracks[KINETO_TRACKS_CACHED];
+    unsigned track_next;
+    struct ks_strid conv2d;  /* names whose FLOPs need Concrete Inputs */
+    struct kineto_stream_cached stream_cached;
+    const char *window_ptr;  /* of the push under way, for offsets */
+    int64_t window_offset;
+};
+
+/* Offset of a place in the window, in the decompressed input. */
+static inline int64_t kineto_offset(const struct kineto *k, const char *place)
+{
+    return k->window_offset + (place - k->window_ptr);
+}
+
+/* Counts damage at a place; in strict mode that is an error. */
+enum ks_status kineto_count(struct kineto *k, enum ks_stat stat, int64_t offset,
+                            struct ks_err *err);
+
+/* Reads the event object at the cursor. On KS_JSON_OK the cursor stands behind it. */
+enum ks_json kineto_event_parse(struct kineto *k, struct ks_json_cursor *c,
+                                struct kineto_event *event);
+/* Turns an event into rows, and counts what is wrong with it. */
+enum ks_status kineto_emit(struct kineto *k, const struct kineto_event *event, const char *end,
+                           struct ks_err *err);
+/* Decoded and interned. */
+enum ks_status kineto_intern(struct kineto *k, const struct ks_json_str *raw, struct ks_strid *out,
+                             struct ks_err *err);
+/* A kept event: counts it and widens the source's time span. */
+void kineto_seen(struct kineto *k, int64_t start_ns, int64_t end_ns);
+
+/* B and E: `row` is a complete row but for the duration. */
+enum ks_status kineto_begin(struct kineto *k, const struct ks_slice_row *row, int64_t offset,
+                            struct ks_err *err);
+/* name.v 0: an end without name closes the top frame. */
+enum ks_status kineto_end(struct kineto *k, uint32_t track, struct ks_strid name, int64_t ts_ns,
+                          int64_t offset, struct ks_err *err);
+/* b and e, matched by (category text, name, id). */
+enum ks_status kineto_async_begin(struct kineto *k, const struct ks_slice_row *row, uint64_t key,
+                                  uint64_t id, int64_t offset, struct ks_err *err);
+enum ks_status kineto_async_end(struct kineto *k, uint64_t key, uint64_t id, int64_t ts_ns,
+                                int64_t offset, struct ks_err *err);
+/* Events still open at the end of the input. */
+enum ks_status kineto_close_open(struct kineto *k, struct ks_err *err);
+void kineto_frames_release(struct kineto_frames *frames);
+
+/* Takes the value of a top-level key, known or not. */
+enum ks_json kineto_meta_parse(struct kineto *k, struct ks_json_cursor *c, struct ks_str key);
+
+#endif

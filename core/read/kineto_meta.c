@@ -1,0 +1,268 @@
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "read/kineto.h"
+
+/* Called for each key of an object with the cursor at its value, which it must take. */
+typedef enum ks_json (*key_cb)(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
+                               void *user);
+
+static enum ks_json each_key(struct kineto *k, struct ks_json_cursor *c, key_cb cb, void *user)
+{
+    char ch;
+    enum ks_json step = ks_json_peek(c, &ch);
+    if (step != KS_JSON_OK) {
+        return step;
+    }
+    if (ch != '{') {
+        return ks_json_skip(c);
+    }
+    c->at++;
+    step = ks_json_peek(c, &ch);
+    bool more = step == KS_JSON_OK && ch != '}';
+    if (step == KS_JSON_OK && !more) {
+        c->at++;
+    }
+    while (more) {
+        struct ks_json_str key;
+        step = ks_json_key(c, &key);
+        if (step == KS_JSON_OK) {
+            step = cb(k, c, (struct ks_str){key.ptr, key.len}, user);
+        }
+        if (step == KS_JSON_OK) {
+            step = ks_json_next(c, '}', &more);
+        }
+        if (step != KS_JSON_OK) {
+            return step;
+        }
+    }
+    return step;
+}
+
+/* Interned text of a scalar value: a string's content, a number's digits. Out of memory leaves the
+ * id empty: metadata is worth less than the events behind it. */
+static enum ks_json take_interned(struct kineto *k, struct ks_json_cursor *c, struct ks_strid *out)
+{
+    char ch;
+    enum ks_json step = ks_json_peek(c, &ch);
+    if (step != KS_JSON_OK) {
+        return step;
+    }
+    struct ks_json_str raw = {0};
+    if (ch == '"') {
+        step = ks_json_string(c, &raw);
+    } else if (ch == '{' || ch == '[') {
+        return ks_json_skip(c);
+    } else {
+        struct ks_str text;
+        enum ks_json_kind kind;
+        step = ks_json_scalar(c, &text, &kind);
+        raw = (struct ks_json_str){text.ptr, text.len, 0};
+    }
+    if (step == KS_JSON_OK && kineto_intern(k, &raw, out, NULL) != KS_OK) {
+        *out = (struct ks_strid){0};
+    }
+    return step;
+}
+
+static enum ks_json take_number(struct ks_json_cursor *c, int64_t *out)
+{
+    int64_t value;
+    bool found;
+    enum ks_json step = ks_json_int(c, &value, &found);
+    if (step == KS_JSON_OK && found) {
+        *out = value;
+    }
+    return step;
+}
+
+static enum ks_json take_switch(struct ks_json_cursor *c, bool *out)
+{
+    int64_t value = 0;
+    ks_json_blanks(c);
+    *out = *c->at == 't';
+    enum ks_json step = take_number(c, &value);
+    *out |= value != 0;
+    return step;
+}
+
+/* 13000 -> "13.0": CUDA writes 1000 * major + 10 * minor. */
+static enum ks_json take_cuda_version(struct kineto *k, struct ks_json_cursor *c,
+                                      struct ks_strid *out)
+{
+    int64_t version = 0;
+    enum ks_json step = take_number(c, &version);
+    if (step != KS_JSON_OK || version < 1000) {
+        return step;
+    }
+    char text[32];
+    int len = snprintf(text, sizeof(text), "%lld.%lld", (long long)(version / 1000),
+                       (long long)(version % 1000 / 10));
+    struct ks_json_str raw = {text, (size_t)len, 0};
+    if (kineto_intern(k, &raw, out, NULL) != KS_OK) {
+        *out = (struct ks_strid){0};
+    }
+    return step;
+}
+
+static enum ks_json distributed_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
+                                    void *user)
+{
+    struct ks_source *s = user;
+    if (ks_str_equal(key, KS_STR("rank"))) {
+        return take_number(c, &s->rank);
+    }
+    if (ks_str_equal(key, KS_STR("world_size"))) {
+        return take_number(c, &s->world_size);
+    }
+    if (ks_str_equal(key, KS_STR("backend"))) {
+        return take_interned(k, c, &s->backend);
+    }
+    return ks_json_skip(c);
+}
+
+static enum ks_json device_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
+                               void *user)
+{
+    struct ks_gpu_info *gpu = user;
+    int64_t number = -1;
+    enum ks_json step;
+    if (ks_str_equal(key, KS_STR("id"))) {
+        return take_number(c, &gpu->id);
+    }
+    if (ks_str_equal(key, KS_STR("name"))) {
+        return take_interned(k, c, &gpu->name);
+    }
+    if (ks_str_equal(key, KS_STR("totalGlobalMem"))) {
+        return take_number(c, &gpu->memory_bytes);
+    }
+    if (ks_str_equal(key, KS_STR("computeMajor"))) {
+        step = take_number(c, &number);
+        gpu->compute_major = (int32_t)number;
+        return step;
+    }
+    if (ks_str_equal(key, KS_STR("computeMinor"))) {
+        step = take_number(c, &number);
+        gpu->compute_minor = (int32_t)number;
+        return step;
+    }
+    if (ks_str_equal(key, KS_STR("numSms"))) {
+        step = take_number(c, &number);
+        gpu->sm_count = (int32_t)number;
+        return step;
+    }
+    return ks_json_skip(c);
+}
+
+/* The list is taken in one go (it starts over when the window ends inside it). */
+static enum ks_json take_devices(struct kineto *k, struct ks_json_cursor *c)
+{
+    struct ks_source *s = k->to.source;
+    char ch;
+    enum ks_json step = ks_json_peek(c, &ch);
+    if (step != KS_JSON_OK || ch != '[') {
+        return step == KS_JSON_OK ? ks_json_skip(c) : step;
+    }
+    struct ks_gpu_info gpus[KINETO_GPUS_MAX];
+    size_t count = 0;
+    c->at++;
+    step = ks_json_peek(c, &ch);
+    bool more = step == KS_JSON_OK && ch != ']';
+    if (step == KS_JSON_OK && !more) {
+        c->at++;
+    }
+    while (more) {
+        struct ks_gpu_info gpu = {
+            .id = (int64_t)count, .compute_major = -1, .compute_minor = -1, .sm_count = -1};
+        step = each_key(k, c, device_key, &gpu);
+        if (step == KS_JSON_OK) {
+            step = ks_json_next(c, ']', &more);
+        }
+        if (step != KS_JSON_OK) {
+            return step;
+        }
+        if (count < KINETO_GPUS_MAX) {
+            gpus[count++] = gpu;
+        }
+    }
+    if (step == KS_JSON_OK && count > 0) {
+        ks_trace_builder_gpus(k->to.builder, s, gpus, count);
+    }
+    return step;
+}
+
+static enum ks_json switch_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
+                               bool *known)
+{
+    struct ks_source *s = k->to.source;
+    const struct {
+        struct ks_str key;
+        bool *value;
+    } switches[] = {
+        {KS_STR("record_shapes"), &s->record_shapes}, {KS_STR("with_stack"), &s->with_stack},
+        {KS_STR("profile_memory"), &s->profile_memory}, {KS_STR("with_flops"), &s->with_flops},
+        {KS_STR("with_modules"), &s->with_modules},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(switches); i++) {
+        if (ks_str_equal(key, switches[i].key)) {
+            *known = true;
+            return take_switch(c, switches[i].value);
+        }
+    }
+    *known = false;
+    return KS_JSON_OK;
+}
+
+static enum ks_json text_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
+                             bool *known)
+{
+    struct ks_source *s = k->to.source;
+    const struct {
+        struct ks_str key;
+        struct ks_strid *value;
+    } texts[] = {
+        {KS_STR("traceName"), &s->trace_name}, {KS_STR("trace_id"), &s->trace_id},
+        {KS_STR("host_name"), &s->host_name}, {KS_STR("torch_version"), &s->torch_version},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(texts); i++) {
+        if (ks_str_equal(key, texts[i].key)) {
+            *known = true;
+            return take_interned(k, c, texts[i].value);
+        }
+    }
+    *known = false;
+    return KS_JSON_OK;
+}
+
+enum ks_json kineto_meta_parse(struct kineto *k, struct ks_json_cursor *c, struct ks_str key)
+{
+    struct ks_source *s = k->to.source;
+    bool known;
+    enum ks_json step = switch_key(k, c, key, &known);
+    if (!known) {
+        step = text_key(k, c, key, &known);
+    }
+    if (known) {
+        return step;
+    }
+    if (ks_str_equal(key, KS_STR("baseTimeNanoseconds"))) {
+        step = take_number(c, &s->base_ns);
+        s->has_base = true;
+        return step;
+    }
+    if (ks_str_equal(key, KS_STR("distributedInfo"))) {
+        return each_key(k, c, distributed_key, s);
+    }
+    if (ks_str_equal(key, KS_STR("deviceProperties")) ||
+        ks_str_equal(key, KS_STR("computeProperties"))) {
+        return take_devices(k, c);
+    }
+    if (ks_str_equal(key, KS_STR("cuda_runtime_version"))) {
+        return take_cuda_version(k, c, &s->cuda_version);
+    }
+    if (ks_str_equal(key, KS_STR("cuda_driver_version"))) {
+        return take_cuda_version(k, c, &s->driver_version);
+    }
+    return ks_json_skip(c);
+}

@@ -1,0 +1,25 @@
+/* From paths to a filled builder: finds the files, tells formats and compression apart, reads each,
+ * and sorts them into runs. */
+#ifndef KS_READ_READ_H
+#define KS_READ_READ_H
+
+#include "base/log.h"
+#include "store/builder.h"
+
+struct ks_read_options {
+    const char *const *paths; /* files, folders, "-" */
+    size_t path_count;
+    bool strict;
+    int64_t run; /* 1-based; 0: there must be just one */
+    const struct ks_log *log;
+};
+
+/* Reads everything; `*run` is what to seal. A folder is searched for traces; what is none is left
+ * out with a line in the log, but a path given by itself must be one.
+ * Errors: those of reading, with the path in front; KS_ERR_USAGE when the files belong to several
+ * runs and `run` is 0 or not among them. */
+enum ks_status ks_read_paths(const struct ks_read_options *options,
+                             struct ks_trace_builder *builder, int64_t *run,
+                             struct ks_err *err) KS_MUST_CHECK;
+
+#endif

@@ -1,0 +1,57 @@
+/* The contract of an input format. A reader is one file (or a family with one prefix) that turns
+ * bytes into rows of a builder; nothing behind the builder knows formats.
+ *
+ * Bytes come in windows. `push` consumes whole items and says how much it used; the rest comes again
+ * with more bytes behind it, so a reader keeps no bytes between calls. Windows are followed by
+ * KS_WINDOW_PAD readable zero bytes, so that vector code may read past the end.
+ */
+#ifndef KS_READ_READER_H
+#define KS_READ_READER_H
+
+#include "base/log.h"
+#include "store/builder.h"
+
+enum { KS_WINDOW_PAD = 64 };
+
+/* Where a reader puts what it reads, and how it treats damage. */
+struct ks_reader_context {
+    struct ks_trace_builder *builder;
+    struct ks_source *source;
+    bool strict; /* damage is an error with its offset instead of a counter */
+    const struct ks_log *log;
+};
+
+struct ks_window {
+    const char *ptr;
+    size_t size;
+    int64_t offset; /* of ptr in the decompressed input */
+    bool is_last;   /* no bytes follow */
+};
+
+struct ks_reader {
+    const char *name; /* "kineto-json" */
+    /* Does the input start like this format? Looks at content only, never at the file name. */
+    bool (*sniff)(struct ks_str head);
+    enum ks_status (*open)(const struct ks_reader_context *context, struct ks_str head,
+                           void **state, struct ks_err *err);
+    /* KS_OK: `*used` bytes are done with (0: more bytes are needed, or all when is_last).
+     * KS_END: the document is complete; what follows is not looked at. */
+    enum ks_status (*push)(void *state, const struct ks_window *window, size_t *used,
+                           struct ks_err *err);
+    /* After the last byte: ends open things and checks that something was there. `size`: bytes of
+     * the input, the last `left` of which the last push did not use. */
+    enum ks_status (*finish)(void *state, int64_t size, int64_t left, struct ks_err *err);
+    void (*close)(void *state); /* NULL is fine */
+};
+
+/* First reader that knows the head of the input, or NULL. */
+const struct ks_reader *ks_reader_find(struct ks_str head);
+/* The index-th reader, or NULL past the last. */
+const struct ks_reader *ks_reader_at(size_t index);
+
+/* The readers: one line here, one in registry.c. */
+extern const struct ks_reader ks_reader_kineto;          /* Kineto and Chrome JSON */
+extern const struct ks_reader ks_reader_execution_trace; /* recognised and named, not read */
+extern const struct ks_reader ks_reader_memory_timeline; /* recognised and named, not read */
+
+#endif
