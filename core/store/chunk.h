@@ -22,11 +22,17 @@ struct ks_chunk_pool;
 /* bytes_max 0: no limit, nothing is ever spilled. The spill file lies in $TMPDIR, else /tmp. */
 enum ks_status ks_chunk_pool_create(uint64_t bytes_max, struct ks_chunk_pool **out,
                                     struct ks_err *err) KS_MUST_CHECK;
+/* Ends all chunks with it; NULL is fine. */
 void ks_chunk_pool_destroy(struct ks_chunk_pool *pool);
+/* Gives memory that no chunk uses back to the system. */
+void ks_chunk_pool_trim(struct ks_chunk_pool *pool);
 /* A zeroed chunk, pinned once. The chunk struct belongs to the pool. */
 enum ks_status ks_chunk_create(struct ks_chunk_pool *pool, size_t size, struct ks_chunk **out,
                                struct ks_err *err) KS_MUST_CHECK;
-void ks_chunk_destroy(struct ks_chunk_pool *pool, struct ks_chunk *chunk);
+/* The same, but what the bytes hold is left open: for chunks that are filled to the end. */
+enum ks_status ks_chunk_create_raw(struct ks_chunk_pool *pool, size_t size, struct ks_chunk **out,
+                                   struct ks_err *err) KS_MUST_CHECK;
+void ks_chunk_destroy(struct ks_chunk_pool *pool, struct ks_chunk *chunk); /* NULL is fine */
 enum ks_status ks_chunk_pin(struct ks_chunk_pool *pool, struct ks_chunk *chunk,
                             struct ks_err *err) KS_MUST_CHECK;
 /* `wrote`: the bytes were changed while pinned. */

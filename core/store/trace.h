@@ -114,7 +114,7 @@ struct ks_scan {
     uint64_t columns;    /* bit mask of the columns to pin */
     uint64_t row_next;
     uint64_t row_end;
-    const void **cols;   /* filled by next */
+    const void *cols[KS_COLUMNS_MAX]; /* filled by next */
     struct ks_chunk *pinned[KS_COLUMNS_MAX];
 };
 
@@ -230,7 +230,7 @@ struct ks_collective {
 
 struct ks_trace; /* see store/builder.h for how one is made */
 
-void ks_trace_destroy(struct ks_trace *trace);
+void ks_trace_destroy(struct ks_trace *trace); /* NULL is fine */
 
 uint64_t ks_trace_rows(const struct ks_trace *trace, enum ks_table_id table);
 const struct ks_lane *ks_trace_lanes(const struct ks_trace *trace, enum ks_table_id table,

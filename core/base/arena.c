@@ -1,0 +1,136 @@
+#include "base/arena.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+    ALIGNMENT = 16,
+    BLOCK_SIZE_MIN = 4 * 1024,
+    BLOCK_SIZE_MAX = 4 * 1024 * 1024, /* growth stops here; one larger request gets its own size */
+    PAGES_SIZE_MIN = 2 * 1024 * 1024, /* from here on a block is mapped, with huge pages */
+};
+
+struct ks_arena_block {
+    struct ks_arena_block *older;
+    size_t size;  /* bytes behind this header */
+    size_t dirty; /* bytes that may not be zero any more, because a rewind gave them back */
+    bool is_mapped;
+};
+
+static_assert(sizeof(struct ks_arena_block) % ALIGNMENT == 0, "blocks must keep the alignment");
+
+static char *block_bytes(struct ks_arena_block *block)
+{
+    return (char *)(block + 1);
+}
+
+static void free_block(struct ks_arena_block *block)
+{
+    if (block->is_mapped) {
+        ks_pages_unmap(block, sizeof(*block) + block->size);
+    } else {
+        ks_free(block);
+    }
+}
+
+void ks_arena_init(struct ks_arena *arena)
+{
+    *arena = (struct ks_arena){0};
+}
+
+static void free_blocks_down_to(struct ks_arena *arena, const struct ks_arena_block *last)
+{
+    while (arena->head != last) {
+        struct ks_arena_block *block = arena->head;
+        KS_ASSERT(block != NULL);
+        arena->head = block->older;
+        arena->bytes_total -= block->size;
+        free_block(block);
+    }
+}
+
+void ks_arena_release(struct ks_arena *arena)
+{
+    free_blocks_down_to(arena, NULL);
+    arena->used = 0;
+}
+
+static bool add_block(struct ks_arena *arena, size_t size_min)
+{
+    size_t size = arena->head ? arena->head->size * 2 : BLOCK_SIZE_MIN;
+    if (size > BLOCK_SIZE_MAX) {
+        size = BLOCK_SIZE_MAX;
+    }
+    if (size < size_min) {
+        size = size_min;
+    }
+
+    bool is_mapped = size >= PAGES_SIZE_MIN;
+    size_t total = sizeof(struct ks_arena_block) + size;
+    struct ks_arena_block *block = is_mapped ? ks_pages_map(total) : ks_alloc(1, total);
+    if (!block) {
+        return false;
+    }
+    *block = (struct ks_arena_block){.older = arena->head, .size = size, .is_mapped = is_mapped};
+    arena->head = block;
+    arena->used = 0;
+    arena->bytes_total += size;
+    return true;
+}
+
+void *ks_arena_alloc(struct ks_arena *arena, size_t count, size_t size)
+{
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4) {
+        return NULL;
+    }
+    bytes = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    if ((!arena->head || arena->head->size - arena->used < bytes) && !add_block(arena, bytes)) {
+        return NULL;
+    }
+
+    struct ks_arena_block *head = arena->head;
+    char *ptr = block_bytes(head) + arena->used;
+    if (arena->used < head->dirty) {
+        size_t old = head->dirty - arena->used;
+        memset(ptr, 0, old < bytes ? old : bytes);
+    }
+    arena->used += bytes;
+    return ptr;
+}
+
+char *ks_arena_copy(struct ks_arena *arena, const char *bytes, size_t len)
+{
+    if (len == SIZE_MAX) {
+        return NULL;
+    }
+    char *copy = ks_new(arena, char, len + 1);
+    if (copy && len > 0) {
+        memcpy(copy, bytes, len);
+    }
+    return copy;
+}
+
+struct ks_arena_mark ks_arena_mark(const struct ks_arena *arena)
+{
+    return (struct ks_arena_mark){arena->head, arena->used};
+}
+
+void ks_arena_rewind(struct ks_arena *arena, struct ks_arena_mark mark)
+{
+    if (mark.head == arena->head) {
+        KS_ASSERT(mark.used <= arena->used);
+        if (arena->head && arena->used > arena->head->dirty) {
+            arena->head->dirty = arena->used;
+        }
+    } else {
+        free_blocks_down_to(arena, mark.head);
+        /* How far this block had been filled when the next one came is not known any more. */
+        if (arena->head) {
+            arena->head->dirty = arena->head->size;
+        }
+    }
+    arena->used = mark.used;
+}

@@ -1,0 +1,107 @@
+#include "base/map.h"
+
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/alloc.h"
+
+enum { CAPACITY_MIN = 16 };
+
+/* A seed nobody can guess keeps hand-made input from filling one bucket. */
+static uint64_t random_seed(void)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed)) {
+        struct timespec now = {0};
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        seed = (uint64_t)now.tv_nsec * 0x9E3779B97F4A7C15u ^ (uint64_t)(uintptr_t)&seed;
+    }
+    return seed;
+}
+
+void ks_map_init(struct ks_map *map)
+{
+    *map = (struct ks_map){.seed = random_seed()};
+}
+
+void ks_map_release(struct ks_map *map)
+{
+    ks_free(map->entries);
+    *map = (struct ks_map){.seed = map->seed};
+}
+
+/* Folds the 128-bit product: every bit of both keys reaches the low bits that choose the slot. */
+static uint64_t fold(uint64_t x, uint64_t y)
+{
+    unsigned __int128 product = (unsigned __int128)x * y;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint64_t hash(uint64_t seed, uint64_t a, uint64_t b)
+{
+    uint64_t first = fold(a ^ seed, 0x9E3779B97F4A7C15u);
+    return fold(first ^ b, 0xD6E8FEB86659FD93u ^ seed);
+}
+
+/* The entry of the key, or the free slot where it belongs. There is always a free slot. */
+static struct ks_map_entry *probe(struct ks_map_entry *entries, size_t capacity, uint64_t seed,
+                                  uint64_t a, uint64_t b)
+{
+    size_t mask = capacity - 1;
+    for (size_t i = (size_t)hash(seed, a, b) & mask;; i = (i + 1) & mask) {
+        struct ks_map_entry *entry = &entries[i];
+        if (!entry->used || (entry->a == a && entry->b == b)) {
+            return entry;
+        }
+    }
+}
+
+uint64_t *ks_map_find(const struct ks_map *map, uint64_t a, uint64_t b)
+{
+    if (map->count == 0) {
+        return NULL;
+    }
+    struct ks_map_entry *entry = probe(map->entries, map->capacity, map->seed, a, b);
+    return entry->used ? &entry->value : NULL;
+}
+
+static bool grow(struct ks_map *map)
+{
+    size_t capacity = map->capacity == 0 ? CAPACITY_MIN : map->capacity * 2;
+    struct ks_map_entry *entries = ks_alloc(capacity, sizeof(*entries));
+    if (!entries) {
+        return false;
+    }
+    for (size_t i = 0; i < map->capacity; i++) {
+        const struct ks_map_entry *old = &map->entries[i];
+        if (old->used) {
+            *probe(entries, capacity, map->seed, old->a, old->b) = *old;
+        }
+    }
+    ks_free(map->entries);
+    map->entries = entries;
+    map->capacity = capacity;
+    return true;
+}
+
+uint64_t *ks_map_put(struct ks_map *map, uint64_t a, uint64_t b, bool *added)
+{
+    /* Two thirds full at most: linear probing gets slow above that. */
+    if (map->count >= map->capacity / 3 * 2 && !grow(map)) {
+        uint64_t *there = ks_map_find(map, a, b);
+        if (there && added) {
+            *added = false;
+        }
+        return there;
+    }
+    struct ks_map_entry *entry = probe(map->entries, map->capacity, map->seed, a, b);
+    bool is_new = !entry->used;
+    if (is_new) {
+        *entry = (struct ks_map_entry){.a = a, .b = b, .used = 1};
+        map->count++;
+    }
+    if (added) {
+        *added = is_new;
+    }
+    return &entry->value;
+}

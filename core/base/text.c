@@ -1,0 +1,125 @@
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+
+enum { CAPACITY_MIN = 256 };
+
+void ks_text_init(struct ks_text *text)
+{
+    *text = (struct ks_text){0};
+}
+
+void ks_text_release(struct ks_text *text)
+{
+    ks_free(text->ptr);
+    *text = (struct ks_text){0};
+}
+
+void ks_text_reset(struct ks_text *text)
+{
+    text->len = 0;
+    text->failed = false;
+}
+
+/* Room for `len` more bytes and the NUL that vsnprintf writes. */
+static bool reserve(struct ks_text *text, size_t len)
+{
+    if (text->failed) {
+        return false;
+    }
+    if (len < text->capacity - text->len) {
+        return true;
+    }
+    size_t needed = 0;
+    if (__builtin_add_overflow(text->len, len, &needed) || needed > SIZE_MAX / 4) {
+        text->failed = true;
+        return false;
+    }
+    size_t capacity = text->capacity == 0 ? CAPACITY_MIN : text->capacity * 2;
+    while (capacity <= needed) {
+        capacity *= 2;
+    }
+    char *ptr = ks_realloc(text->ptr, capacity, 1);
+    if (!ptr) {
+        text->failed = true;
+        return false;
+    }
+    text->ptr = ptr;
+    text->capacity = capacity;
+    return true;
+}
+
+void ks_text_append(struct ks_text *text, const char *bytes, size_t len)
+{
+    if (len > 0 && reserve(text, len)) {
+        memcpy(text->ptr + text->len, bytes, len);
+        text->len += len;
+    }
+}
+
+void ks_text_append_str(struct ks_text *text, struct ks_str s)
+{
+    ks_text_append(text, s.ptr, s.len);
+}
+
+void ks_text_printf(struct ks_text *text, const char *format, ...)
+{
+    if (text->failed) {
+        return;
+    }
+    size_t room = text->capacity - text->len;
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(room > 0 ? text->ptr + text->len : NULL, room, format, args);
+    va_end(args);
+    if (len < 0) {
+        text->failed = true;
+        return;
+    }
+    if ((size_t)len >= room) {
+        if (!reserve(text, (size_t)len)) {
+            return;
+        }
+        va_start(args, format);
+        (void)vsnprintf(text->ptr + text->len, (size_t)len + 1, format, args);
+        va_end(args);
+    }
+    text->len += (size_t)len;
+}
+
+static bool is_tail(unsigned char c)
+{
+    return (c & 0xC0) == 0x80;
+}
+
+/* Table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing above U+10FFFF. */
+size_t ks_utf8_sequence(const unsigned char *ptr, size_t len)
+{
+    if (len == 0) {
+        return 0;
+    }
+    unsigned char c = ptr[0];
+    if (c < 0x80) {
+        return 1;
+    }
+    if (c < 0xC2 || c > 0xF4) {
+        return 0;
+    }
+    if (c < 0xE0) {
+        return len >= 2 && is_tail(ptr[1]) ? 2 : 0;
+    }
+    if (len < 3 || !is_tail(ptr[1]) || !is_tail(ptr[2])) {
+        return 0;
+    }
+    if (c < 0xF0) {
+        bool is_overlong = c == 0xE0 && ptr[1] < 0xA0;
+        bool is_surrogate = c == 0xED && ptr[1] > 0x9F;
+        return is_overlong || is_surrogate ? 0 : 3;
+    }
+    bool is_overlong = c == 0xF0 && ptr[1] < 0x90;
+    bool is_too_large = c == 0xF4 && ptr[1] > 0x8F;
+    return len >= 4 && is_tail(ptr[3]) && !is_overlong && !is_too_large ? 4 : 0;
+}
