@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/time.h"
-#include "read/json_scan.h"
 #include "read/json_string.h"
 
 enum { WORD_MAX = 32, NUMBER_MAX = 512, KEY_AHEAD_MAX = 96 };
@@ -23,14 +22,6 @@ static bool ends_scalar(char ch)
            ch == '\t' || ch == '\0' || ch == ':';
 }
 
-static const char *skip_blanks(const char *p)
-{
-    while (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r') {
-        p++;
-    }
-    return p;
-}
-
 /* Does a quoted text with a colon behind it stand here? */
 static bool looks_like_key(const char *p)
 {
@@ -41,25 +32,25 @@ static bool looks_like_key(const char *p)
     while (q - p < KEY_AHEAD_MAX && *q != '"' && *q != '\n' && *q != '\0') {
         q++;
     }
-    return *q == '"' && *skip_blanks(q + 1) == ':';
+    return *q == '"' && *ks_json_past_blanks(q + 1) == ':';
 }
 
 /* Could JSON go on like this behind the closing quote of a value (or of a key)? Used only on
  * events whose plain reading failed, so a wrong guess costs one event that was lost anyway. */
 static bool goes_on_like_json(const struct ks_json_cursor *c, const char *p, bool is_key)
 {
-    p = skip_blanks(p);
+    p = ks_json_past_blanks(p);
     if (is_key) {
         return *p == ':';
     }
     if (*p == ',') {
-        p = skip_blanks(p + 1);
+        p = ks_json_past_blanks(p + 1);
         return c->in_array ? *p != '\0' && strchr("\"-0123456789tfnIN[{", *p) : looks_like_key(p);
     }
     if (*p != '}' && *p != ']') {
         return p >= c->end;
     }
-    p = skip_blanks(p + 1);
+    p = ks_json_past_blanks(p + 1);
     return *p == ',' || *p == '}' || *p == ']' || p >= c->end;
 }
 
@@ -104,12 +95,12 @@ static enum ks_json take_string(struct ks_json_cursor *c, struct ks_json_str *ou
     return KS_JSON_OK;
 }
 
-enum ks_json ks_json_string(struct ks_json_cursor *c, struct ks_json_str *out)
+enum ks_json ks_json_string_slow(struct ks_json_cursor *c, struct ks_json_str *out)
 {
     return take_string(c, out, false);
 }
 
-enum ks_json ks_json_key(struct ks_json_cursor *c, struct ks_json_str *key)
+enum ks_json ks_json_key_slow(struct ks_json_cursor *c, struct ks_json_str *key)
 {
     char ch;
     if (ks_json_peek(c, &ch) != KS_JSON_OK) {
@@ -267,34 +258,50 @@ enum ks_json ks_json_kind_of(struct ks_json_cursor *c, enum ks_json_kind *kind)
     return ks_json_scalar(&look, &text, kind);
 }
 
-/* Arrays of plain numbers, nested or not, are most of what is skipped: one table look-up a byte.
- * True when the array was taken; false says nothing, and nothing is consumed. */
-static bool skip_number_array(struct ks_json_cursor *c)
+/* Character classes of number arrays: 1 inside, 2 opens, 3 closes, 0 anything else. */
+static const unsigned char NUMBER_CLASS[256] = {
+    ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1, ['7'] = 1,
+    ['8'] = 1, ['9'] = 1, [','] = 1, [' '] = 1, ['-'] = 1, ['['] = 2, [']'] = 3,
+};
+
+bool ks_json_skip_numbers(struct ks_json_cursor *c)
 {
-    static const unsigned char PLAIN[256] = {
-        ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1,
-        ['7'] = 1, ['8'] = 1, ['9'] = 1, [','] = 1, [' '] = 1, ['-'] = 1, ['['] = 2, [']'] = 3,
-    };
     int depth = 0;
     const char *p = c->at;
     for (;;) {
-        switch (PLAIN[(unsigned char)*p]) {
-        case 1:
-            break;
-        case 2:
-            depth++;
-            break;
-        case 3:
-            if (--depth == 0) {
-                c->at = p + 1;
-                return p < c->end;
-            }
-            break;
-        default:
+        unsigned char class = NUMBER_CLASS[(unsigned char)*p];
+        if (class == 0) {
             return false;
         }
+        depth += (class == 2) - (class == 3);
         p++;
+        if (depth == 0) {
+            c->at = p;
+            return true;
+        }
     }
+}
+
+/* Takes an array of strings that need no second look (types of inputs, printed scalars). */
+static bool skip_string_array(struct ks_json_cursor *c)
+{
+    const char *p = c->at + 1;
+    while (*p == '"') {
+        p = ks_scan_string(p + 1);
+        if (*p != '"') {
+            return false;
+        }
+        p = ks_json_past_blanks(p + 1);
+        if (*p == ']') {
+            c->at = p + 1;
+            return !c->lenient_quotes;
+        }
+        if (*p != ',') {
+            return false;
+        }
+        p = ks_json_past_blanks(p + 1);
+    }
+    return false;
 }
 
 /* Open containers, one bit each: 1 for an array. */
@@ -408,7 +415,7 @@ static enum ks_json skip_container(struct ks_json_cursor *c)
     return KS_JSON_OK;
 }
 
-enum ks_json ks_json_skip(struct ks_json_cursor *c)
+enum ks_json ks_json_skip_slow(struct ks_json_cursor *c)
 {
     char ch;
     enum ks_json step = ks_json_peek(c, &ch);
@@ -418,7 +425,7 @@ enum ks_json ks_json_skip(struct ks_json_cursor *c)
     if (ch != '[' && ch != '{') {
         return skip_flat(c);
     }
-    if (ch == '[' && skip_number_array(c)) {
+    if (ch == '[' && !c->is_exact && (c->at[1] == '"' ? skip_string_array(c) : ks_json_skip_numbers(c))) {
         return KS_JSON_OK;
     }
     bool in_array = c->in_array;
@@ -427,7 +434,7 @@ enum ks_json ks_json_skip(struct ks_json_cursor *c)
     return step;
 }
 
-enum ks_json ks_json_next(struct ks_json_cursor *c, char close, bool *more)
+enum ks_json ks_json_next_slow(struct ks_json_cursor *c, char close, bool *more)
 {
     char ch;
     enum ks_json step = ks_json_peek(c, &ch);
@@ -496,35 +503,8 @@ static double text_to_double(struct ks_str text)
     return strtod(copy, NULL);
 }
 
-/* Digits up to 18 long: the common case without any call. False: take the long way. */
-static inline bool fast_digits(const char **at, uint64_t *value)
+enum ks_json ks_json_int_slow(struct ks_json_cursor *c, int64_t *value, bool *found)
 {
-    const char *p = *at;
-    uint64_t v = 0;
-    while ((unsigned char)(*p - '0') < 10) {
-        v = v * 10 + (uint64_t)(*p - '0');
-        p++;
-    }
-    if (p == *at || p - *at > 18 || (**at == '0' && p - *at > 1)) {
-        return false;
-    }
-    *at = p;
-    *value = v;
-    return true;
-}
-
-enum ks_json ks_json_int(struct ks_json_cursor *c, int64_t *value, bool *found)
-{
-    ks_json_blanks(c);
-    const char *p = c->at + (*c->at == '-');
-    uint64_t digits;
-    if (fast_digits(&p, &digits) && (*p == ',' || *p == '}' || *p == ' ' || *p == '\n') &&
-        p < c->end) {
-        *value = *c->at == '-' ? -(int64_t)digits : (int64_t)digits;
-        *found = true;
-        c->at = p;
-        return KS_JSON_OK;
-    }
     struct ks_str text;
     enum ks_json step = number_text(c, &text, found);
     if (step != KS_JSON_OK || !*found) {
@@ -546,6 +526,23 @@ enum ks_json ks_json_int(struct ks_json_cursor *c, int64_t *value, bool *found)
     return KS_JSON_OK;
 }
 
+/* Digits up to 18 long: the common case without any call. False: take the long way. */
+static inline bool fast_digits(const char **at, uint64_t *value)
+{
+    const char *p = *at;
+    uint64_t v = 0;
+    while ((unsigned char)(*p - '0') < 10) {
+        v = v * 10 + (uint64_t)(*p - '0');
+        p++;
+    }
+    if (p == *at || p - *at > 18 || (**at == '0' && p - *at > 1)) {
+        return false;
+    }
+    *at = p;
+    *value = v;
+    return true;
+}
+
 enum ks_json ks_json_double(struct ks_json_cursor *c, double *value, bool *found)
 {
     static const double POW10[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
@@ -564,8 +561,7 @@ enum ks_json ks_json_double(struct ks_json_cursor *c, double *value, bool *found
         }
         ptrdiff_t digits = p > point ? p - point - 1 : 0;
         bool has_digits = p == point || digits > 0;
-        if (has_digits && digits < 10 && (*p == ',' || *p == '}' || *p == ' ' || *p == '\n') &&
-            p < c->end) {
+        if (has_digits && digits < 10 && ks_json_ends_number(*p)) {
             /* Both parts are exact integers below 2^53: one rounding, as strtod does it. */
             double scaled = (double)whole * POW10[digits] + (double)part;
             *value = *c->at == '-' ? -scaled / POW10[digits] : scaled / POW10[digits];
@@ -582,28 +578,8 @@ enum ks_json ks_json_double(struct ks_json_cursor *c, double *value, bool *found
     return step;
 }
 
-enum ks_json ks_json_time(struct ks_json_cursor *c, int64_t *ns, bool *found)
+enum ks_json ks_json_time_slow(struct ks_json_cursor *c, int64_t *ns, bool *found)
 {
-    ks_json_blanks(c);
-    const char *p = c->at + (*c->at == '-');
-    uint64_t us;
-    if (fast_digits(&p, &us) && us < (uint64_t)1 << 53) {
-        uint64_t part = 0;
-        bool is_plain = *p != '.';
-        if (!is_plain && (unsigned char)(p[1] - '0') < 10 && (unsigned char)(p[2] - '0') < 10 &&
-            (unsigned char)(p[3] - '0') < 10) {
-            part = (uint64_t)((p[1] - '0') * 100 + (p[2] - '0') * 10 + (p[3] - '0'));
-            p += 4;
-            is_plain = true;
-        }
-        if (is_plain && (*p == ',' || *p == '}' || *p == ' ' || *p == '\n') && p < c->end) {
-            int64_t value = (int64_t)(us * 1000 + part);
-            *ns = *c->at == '-' ? -value : value;
-            *found = true;
-            c->at = p;
-            return KS_JSON_OK;
-        }
-    }
     struct ks_str text;
     enum ks_json step = number_text(c, &text, found);
     if (step == KS_JSON_OK && *found) {

@@ -9,6 +9,7 @@
 #define KS_READ_JSON_CURSOR_H
 
 #include "base/str.h"
+#include "read/json_scan.h"
 
 enum ks_json { KS_JSON_OK, KS_JSON_MORE, KS_JSON_BAD };
 
@@ -25,6 +26,7 @@ struct ks_json_cursor {
     const char *at;
     const char *end; /* zero bytes follow for KS_WINDOW_PAD */
     bool lenient_quotes; /* a quote ends a string only where the text goes on like JSON */
+    bool is_exact;       /* no grammar is taken on trust (strict readers) */
     bool in_array;       /* what the text goes on like: next element, or next key */
     struct ks_json_faults faults;
 };
@@ -54,11 +56,19 @@ enum ks_json_kind {
     KS_JSON_NON_FINITE, /* NaN, Infinity, inf, N/A, ... : a bare word where a number should be */
 };
 
-/* Skips blanks, tabs and line ends. */
+/* Skips blanks, tabs and line ends. Other control bytes stop it like any text. */
+static inline const char *ks_json_past_blanks(const char *p)
+{
+    while (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r') {
+        p++;
+    }
+    return p;
+}
+
 static inline void ks_json_blanks(struct ks_json_cursor *c)
 {
-    while (*c->at == ' ' || *c->at == '\n' || *c->at == '\t' || *c->at == '\r') {
-        c->at++;
+    if (*c->at <= ' ') {
+        c->at = ks_json_past_blanks(c->at);
     }
 }
 
@@ -67,26 +77,128 @@ static inline enum ks_json ks_json_peek(struct ks_json_cursor *c, char *ch)
 {
     ks_json_blanks(c);
     *ch = *c->at;
-    return KS_LIKELY(c->at < c->end) ? KS_JSON_OK : KS_JSON_MORE;
+    return KS_LIKELY(*ch != '\0' || c->at < c->end) ? KS_JSON_OK : KS_JSON_MORE;
 }
 
+/* Does a number end before this character? */
+static inline bool ks_json_ends_number(char ch)
+{
+    return ch == ',' || ch == '}' || ch == ' ' || ch == '\n' || ch == ']';
+}
+
+/* The steps below come twice: inline for what Kineto writes all day, and `_slow` for everything.
+ * The inline part needs no look at `end`: behind it stand zero bytes, which match nothing it takes.
+ */
+enum ks_json ks_json_string_slow(struct ks_json_cursor *c, struct ks_json_str *out);
+enum ks_json ks_json_key_slow(struct ks_json_cursor *c, struct ks_json_str *key);
+enum ks_json ks_json_skip_slow(struct ks_json_cursor *c);
+enum ks_json ks_json_int_slow(struct ks_json_cursor *c, int64_t *value, bool *found);
+enum ks_json ks_json_time_slow(struct ks_json_cursor *c, int64_t *ns, bool *found);
+enum ks_json ks_json_next_slow(struct ks_json_cursor *c, char close, bool *more);
+
 /* At an opening quote: takes the string; faults are noted, the raw text is given. */
-enum ks_json ks_json_string(struct ks_json_cursor *c, struct ks_json_str *out);
+static inline enum ks_json ks_json_string(struct ks_json_cursor *c, struct ks_json_str *out)
+{
+    const char *start = c->at + 1;
+    const char *p = ks_scan_string(start);
+    if (KS_LIKELY(*p == '"' && !c->lenient_quotes)) {
+        *out = (struct ks_json_str){start, (size_t)(p - start), 0};
+        c->at = p + 1;
+        return KS_JSON_OK;
+    }
+    return ks_json_string_slow(c, out);
+}
+
 /* At an object's key: takes key and colon. */
-enum ks_json ks_json_key(struct ks_json_cursor *c, struct ks_json_str *key);
+static inline enum ks_json ks_json_key(struct ks_json_cursor *c, struct ks_json_str *key)
+{
+    const char *start = c->at + 1;
+    if (KS_LIKELY(*c->at == '"' && !c->lenient_quotes)) {
+        const char *p = ks_scan_string(start);
+        if (KS_LIKELY(p[0] == '"' && p[1] == ':')) {
+            *key = (struct ks_json_str){start, (size_t)(p - start), 0};
+            c->at = p + 2;
+            return KS_JSON_OK;
+        }
+    }
+    return ks_json_key_slow(c, key);
+}
+
 /* What the value at the cursor is; nothing is consumed. BAD when it is no value. */
 enum ks_json ks_json_kind_of(struct ks_json_cursor *c, enum ks_json_kind *kind);
 /* Takes any value. Depth over KS_JSON_DEPTH_MAX is BAD. */
-enum ks_json ks_json_skip(struct ks_json_cursor *c);
+static inline enum ks_json ks_json_skip(struct ks_json_cursor *c)
+{
+    ks_json_blanks(c);
+    const char *p = c->at;
+    if (*p >= '1' && *p <= '9') {
+        do {
+            p++;
+        } while ((unsigned char)(*p - '0') < 10);
+        if (KS_LIKELY(ks_json_ends_number(*p) && p - c->at < 300)) {
+            c->at = p;
+            return KS_JSON_OK;
+        }
+    } else if (*p == '0' && ks_json_ends_number(p[1])) {
+        c->at = p + 1;
+        return KS_JSON_OK;
+    }
+    return ks_json_skip_slow(c);
+}
 /* Takes a scalar that is no string (number, true, null, NaN, ...): its text. */
 enum ks_json ks_json_scalar(struct ks_json_cursor *c, struct ks_str *text,
                             enum ks_json_kind *kind);
 
 /* Numbers, also inside quotes ("12"). `*found` is false for null, text, NaN (noted as fault). */
-enum ks_json ks_json_int(struct ks_json_cursor *c, int64_t *value, bool *found);
+static inline enum ks_json ks_json_int(struct ks_json_cursor *c, int64_t *value, bool *found)
+{
+    ks_json_blanks(c);
+    const char *p = c->at;
+    if (*p >= '1' && *p <= '9') {
+        uint64_t v = 0;
+        do {
+            v = v * 10 + (uint64_t)(*p - '0');
+            p++;
+        } while ((unsigned char)(*p - '0') < 10);
+        if (KS_LIKELY(p - c->at <= 18 && ks_json_ends_number(*p))) {
+            *value = (int64_t)v;
+            *found = true;
+            c->at = p;
+            return KS_JSON_OK;
+        }
+    } else if (*p == '0' && ks_json_ends_number(p[1])) {
+        *value = 0;
+        *found = true;
+        c->at = p + 1;
+        return KS_JSON_OK;
+    }
+    return ks_json_int_slow(c, value, found);
+}
+
 enum ks_json ks_json_double(struct ks_json_cursor *c, double *value, bool *found);
+
 /* Microseconds as exact nanoseconds. */
-enum ks_json ks_json_time(struct ks_json_cursor *c, int64_t *ns, bool *found);
+static inline enum ks_json ks_json_time(struct ks_json_cursor *c, int64_t *ns, bool *found)
+{
+    ks_json_blanks(c);
+    const char *p = c->at;
+    uint64_t us = 0;
+    while ((unsigned char)(*p - '0') < 10) {
+        us = us * 10 + (uint64_t)(*p - '0');
+        p++;
+    }
+    /* At most 16 digits, so that nothing overflows; three decimals is what Kineto writes. */
+    if (KS_LIKELY(p - c->at <= 16 && *p == '.' && (unsigned char)(p[1] - '0') < 10 &&
+                  (unsigned char)(p[2] - '0') < 10 && (unsigned char)(p[3] - '0') < 10 &&
+                  ks_json_ends_number(p[4]) && p > c->at && (*c->at != '0' || p == c->at + 1))) {
+        uint64_t part = (uint64_t)((p[1] - '0') * 100 + (p[2] - '0') * 10 + (p[3] - '0'));
+        *ns = (int64_t)(us * 1000 + part);
+        *found = true;
+        c->at = p + 4;
+        return KS_JSON_OK;
+    }
+    return ks_json_time_slow(c, ns, found);
+}
 
 /* The same for the development builds of March 2024, which wrote the fraction as a plain number of
  * nanoseconds: "5.7" is 5,007 ns. */
@@ -94,6 +206,27 @@ enum ks_json ks_json_time_unpadded(struct ks_json_cursor *c, int64_t *ns, bool *
 
 /* After a value inside an object or array: takes ',' (more = true) or `close` (more = false). A
  * comma right before `close` is noted as a fault. */
-enum ks_json ks_json_next(struct ks_json_cursor *c, char close, bool *more);
+static inline enum ks_json ks_json_next(struct ks_json_cursor *c, char close, bool *more)
+{
+    ks_json_blanks(c);
+    if (*c->at == ',') {
+        const char *p = c->at + 1;
+        p = *p <= ' ' ? ks_json_past_blanks(p) : p;
+        if (KS_LIKELY(*p != close && *p != '\0')) {
+            c->at = p;
+            *more = true;
+            return KS_JSON_OK;
+        }
+    } else if (*c->at == close) {
+        c->at++;
+        *more = false;
+        return KS_JSON_OK;
+    }
+    return ks_json_next_slow(c, close, more);
+}
+
+/* Takes an array of plain numbers, nested or not; false says nothing and takes nothing. Commas and
+ * signs are not checked, so exact cursors do not use it. */
+bool ks_json_skip_numbers(struct ks_json_cursor *c);
 
 #endif

@@ -539,7 +539,9 @@ static enum ks_status kineto_push(void *state, const struct ks_window *window, s
                                   struct ks_err *err)
 {
     struct kineto *k = state;
-    struct ks_json_cursor c = {.at = window->ptr, .end = window->ptr + window->size};
+    struct ks_json_cursor c = {.at = window->ptr,
+                               .end = window->ptr + window->size,
+                               .is_exact = k->to.strict};
     struct ks_err local = {0};
     k->window_ptr = window->ptr;
     k->window_offset = window->offset;
