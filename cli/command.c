@@ -261,6 +261,12 @@ static int take_letters(struct parser *parser, const char *letters)
     return KS_EXIT_OK;
 }
 
+/* Python's own -m and -c stand where a program's name would: `run -m package.train`. */
+static bool starts_program(const struct parser *parser, const char *word)
+{
+    return parser->command->takes_program && (strcmp(word, "-m") == 0 || strcmp(word, "-c") == 0);
+}
+
 static int check_operands(const struct parser *parser)
 {
     const struct ks_cli_command *command = parser->command;
@@ -300,7 +306,8 @@ int ks_cli_parse(const struct ks_cli_command *command, int argc, char **argv,
             only_operands = true;
         } else if (!only_operands && strncmp(word, "--", 2) == 0) {
             status = take_long(&parser, word + 2);
-        } else if (!only_operands && word[0] == '-' && word[1] != '\0') {
+        } else if (!only_operands && word[0] == '-' && word[1] != '\0' &&
+                   !starts_program(&parser, word)) {
             status = take_letters(&parser, word + 1);
         } else {
             args->operands[args->operand_count++] = word; /* never ahead of parser.at */

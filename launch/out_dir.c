@@ -90,8 +90,8 @@ enum ks_status ks_out_dir_create(const char *wish, const char *const *words, siz
             return KS_OK;
         }
         if (errno != EEXIST) {
-            return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot create folder: path=\"%.120s\", %s",
-                           out, strerror(errno));
+            return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,
+                           "Cannot create folder: path=\"%.120s\", %s", out, strerror(errno));
         }
         /* Only a wish may name a folder that is there; a name of our own is always new. */
         if (wish && number == 1 && is_empty_dir(out)) {

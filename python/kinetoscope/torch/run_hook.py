@@ -33,6 +33,7 @@ class Recorder:
         self._spec = WindowSpec.parse(os.environ["KSCOPE_STEPS"])
         self._out_dir = os.environ["KSCOPE_OUT"]
         self._in_own_call = False
+        self._announced_pid = None
         self._begin()
 
     def _begin(self):
@@ -101,17 +102,18 @@ class Recorder:
     def at_exit(self):
         if self._phase is RECORDING:
             self._guard(self._cut_window, "the program ended")
-        if self._step_count > 0 or self._status.pid == self._first_pid:
+        if self._step_count > 0 or self._status.pid == self._announced_pid:
             self._guard(self._report)
 
     def announce(self):
-        """The first status file: torch is here. Helper processes speak only once they step."""
-        self._first_pid = os.getpid()
-        multiprocessing = __import__("multiprocessing")
-        if multiprocessing.parent_process() is None:
+        """The first status file: torch is here. Workers of multiprocessing speak once they step."""
+        import multiprocessing  # torch has loaded it already
+
+        process = multiprocessing.current_process()
+        is_worker = process.name != "MainProcess" or getattr(process, "_inheriting", False)
+        self._announced_pid = None if is_worker else os.getpid()
+        if not is_worker:
             self._guard(self._report)
-        else:
-            self._first_pid = -1
 
     # ---------------------------------------------------------------- steps
 
