@@ -30,6 +30,7 @@ static void show_verdict(const struct ks_cli_args *args, const char *out_dir)
     struct ks_report_style style = {
         .format = KS_REPORT_SCREEN,
         .colour = ks_cli_colour(ks_cli_value(args, "color"), STDERR_FILENO),
+        .ascii = !ks_cli_utf8(),
         .width = ks_cli_width(STDERR_FILENO),
     };
     enum ks_status status = ks_report_open(&options, &report, &err);

@@ -80,8 +80,8 @@ static void read_process(FILE *file, struct process *process)
 static bool is_status_name(const char *name)
 {
     size_t len = strlen(name);
-    return strncmp(name, "kscope-run.", 11) == 0 && len > 16 &&
-           strcmp(name + len - 5, ".json") == 0;
+    return strncmp(name, "kscope-run.", 11) == 0 && len > 18 &&
+           strcmp(name + len - 7, ".status") == 0;
 }
 
 static void add_process(struct ks_run_summary *summary, const struct process *process)

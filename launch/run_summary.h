@@ -1,4 +1,4 @@
-/* What the processes of one run said about themselves: kscope-run.*.json in the run's folder. */
+/* What the processes of one run said about themselves: kscope-run.*.status in the run's folder. */
 #ifndef KS_LAUNCH_RUN_SUMMARY_H
 #define KS_LAUNCH_RUN_SUMMARY_H
 

@@ -1,8 +1,9 @@
-"""What one process of a `kscope run` says about itself: a small JSON file in the run's folder.
+"""What one process of a `kscope run` says about itself: a small file in the run's folder.
 
 `kscope run` reads it to explain why there is no trace, and a report reads the times of the steps
-that no profiler slowed down. Each member stands on a line of its own, so that the launcher needs
-no JSON parser. The file is replaced as a whole (temporary name, then rename): it is always
+that no profiler slowed down. It is JSON, but its name does not end in .json, so that nobody takes
+it for a trace. Each member stands on a line of its own: the launcher needs no JSON parser. The file
+is replaced as a whole (temporary name, then rename), so it is always
 complete, however the process ends.
 """
 
@@ -35,7 +36,7 @@ class RunStatus:
 
     @property
     def path(self):
-        return os.path.join(self.out_dir, f"kscope-run.{self.stem}.json")
+        return os.path.join(self.out_dir, f"kscope-run.{self.stem}.status")
 
     def set(self, **members):
         self._members.update(members)

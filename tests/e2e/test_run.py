@@ -123,7 +123,7 @@ def nanoseconds(text):
 
 
 def status_files(folder):
-    paths = sorted(folder.glob("kscope-run.*.json"))
+    paths = sorted(folder.glob("kscope-run.*.status"))
     return [json.loads(path.read_text()) for path in paths]
 
 

@@ -25,14 +25,13 @@ def _arm(here):
         return
     try:
         import sys
-        from importlib.util import module_from_spec, spec_from_file_location
+        from importlib.machinery import SourceFileLoader  # importlib.util would cost 5 ms
 
         name = "kinetoscope._startup"
-        path = os.path.join(os.path.dirname(here), "_startup.py")
-        spec = spec_from_file_location(name, path)
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        sys.meta_path.insert(0, module.StartupFinder(os.path.dirname(here)))
+        package_dir = os.path.dirname(here)
+        module = type(sys)(name)
+        SourceFileLoader(name, os.path.join(package_dir, "_startup.py")).exec_module(module)
+        sys.meta_path.insert(0, module.StartupFinder(package_dir))
     except Exception:  # noqa: S110 - the program comes first
         pass
 
@@ -41,12 +40,13 @@ def _run_shadowed():
     """Runs the sitecustomize that ours hides; what it raises is reported by `site`, as always."""
     import sys
     from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
 
     name = "sitecustomize"
     spec = PathFinder.find_spec(name)
     if spec is None or spec.loader is None:
         return
+    from importlib.util import module_from_spec
+
     module = module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
