@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-KSCOPE = os.environ.get("KSCOPE", str(ROOT / "build" / "kscope"))
+KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
 TIMEOUT_S = 120
 
 pytestmark = pytest.mark.skipif(not os.path.exists(KSCOPE), reason="build/kscope is not built")
