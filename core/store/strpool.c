@@ -180,9 +180,16 @@ static void load_ends(struct ks_str s, uint64_t *first, uint64_t *last)
     }
 }
 
-static size_t recent_index(uint64_t first, uint64_t last, size_t len)
+/* The middle counts too: names of one family (kernels, files of one package) share both ends. */
+static size_t recent_index(struct ks_str s, uint64_t first, uint64_t last)
 {
-    uint64_t mixed = (first ^ len) * 0x9E3779B97F4A7C15u ^ last * 0xC2B2AE3D27D4EB4Fu;
+    uint64_t middle = s.len;
+    if (s.len > 16) {
+        memcpy(&middle, s.ptr + s.len / 2 - 4, 8);
+        middle += s.len;
+    }
+    uint64_t mixed =
+        (first ^ middle * 0x165667B19E3779F9u) * 0x9E3779B97F4A7C15u ^ last * 0xC2B2AE3D27D4EB4Fu;
     return (size_t)((mixed ^ mixed >> 32) * 0x9E3779B97F4A7C15u >> (64 - RECENT_BITS));
 }
 
@@ -224,7 +231,7 @@ enum ks_status ks_strpool_intern(struct ks_strpool *pool, struct ks_str s, struc
     uint64_t first = 0;
     uint64_t last = 0;
     load_ends(s, &first, &last);
-    struct recent *recent = &pool->recent[recent_index(first, last, s.len)];
+    struct recent *recent = &pool->recent[recent_index(s, first, last)];
     if (recent->id != 0 && recent->first == first && recent->last == last && recent->len == s.len &&
         (s.len <= 16 || memcmp(pool->strings[recent->id].ptr + 8, s.ptr + 8, s.len - 16) == 0)) {
         *out = (struct ks_strid){recent->id};
