@@ -1,5 +1,3 @@
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -7,8 +5,6 @@
 
 #include "message.h"
 #include "output.h"
-
-enum { PATHS_MAX = 4096, STDIN_PATH_SIZE = 32 };
 
 static struct ks_cli_output output;
 
@@ -119,28 +115,6 @@ static int read_style(const struct ks_cli_args *args, struct ks_report_style *st
 
 /* ------------------------------------------------------------------ input and output files */
 
-/* Copies standard input to an unnamed file, so that it can be read like one. Gives its path. */
-static int spool_stdin(const struct ks_cli_args *args, char path[STDIN_PATH_SIZE])
-{
-    const char *folder = getenv("TMPDIR");
-    int fd = open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR, 0600);
-    static char buffer[256 * 1024];
-    ssize_t size = 0;
-    while (fd >= 0 && (size = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0) {
-        if (write(fd, buffer, (size_t)size) != size) {
-            size = -1;
-            break;
-        }
-    }
-    if (fd < 0 || size < 0) {
-        struct ks_err failure = {.status = KS_ERR_IO, .offset = KS_NO_OFFSET};
-        snprintf(failure.message, sizeof(failure.message), "Cannot keep standard input: %m");
-        return ks_cli_fail(args, &failure, "-");
-    }
-    snprintf(path, STDIN_PATH_SIZE, "/dev/fd/%d", fd);
-    return KS_EXIT_OK;
-}
-
 /* The target must be none of the inputs: they would be gone when it is renamed. */
 static int check_target(const struct ks_cli_args *args)
 {
@@ -161,31 +135,12 @@ static int check_target(const struct ks_cli_args *args)
 
 static int read_paths(const struct ks_cli_args *args, struct ks_report_options *options)
 {
-    static const char *paths[PATHS_MAX];
-    static char stdin_path[STDIN_PATH_SIZE];
-    if (args->operand_count > PATHS_MAX) {
-        return ks_cli_usage_fail(args, "Cannot read more than %d paths: give the folder instead",
-                                 PATHS_MAX);
-    }
     for (size_t i = 0; i < args->operand_count; i++) {
-        paths[i] = args->operands[i];
-        if (strcmp(paths[i], "-") != 0) {
-            continue;
-        }
-        if (stdin_path[0]) {
-            return ks_cli_usage_fail(args, "Cannot read standard input twice");
-        }
-        if (isatty(STDIN_FILENO)) {
+        if (strcmp(args->operands[i], "-") == 0 && isatty(STDIN_FILENO)) {
             return ks_cli_usage_fail(args, "Cannot read a trace from the keyboard");
         }
-        int status = spool_stdin(args, stdin_path);
-        if (status != KS_EXIT_OK) {
-            return status;
-        }
-        paths[i] = stdin_path;
     }
-    options->paths = paths;
-    options->path_labels = (const char *const *)args->operands;
+    options->paths = (const char *const *)args->operands;
     options->path_count = args->operand_count;
     return KS_EXIT_OK;
 }

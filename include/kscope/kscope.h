@@ -69,7 +69,6 @@ struct ks_report;
 /* Zero means the default everywhere. Paths are files or folders. */
 struct ks_report_options {
     const char *const *paths;
-    const char *const *path_labels; /* what outputs call them (stdin: "-"); NULL: the paths */
     size_t path_count;
     bool strict;           /* refuse damaged input with the byte offset of the first fault */
     bool group_by_shape;   /* operators[] by (name, input shapes) */

@@ -1,0 +1,198 @@
+/* The public API: puts the stages together. read -> seal -> facts -> findings -> show. */
+#include <kscope/kscope.h>
+
+#include "advise/findings.h"
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "read/read.h"
+#include "show/lists.h"
+#include "show/report.h"
+
+enum {
+    ROWS_PER_CHUNK_MIN = 256,
+    ROWS_PER_CHUNK_MAX = 65536,
+    CHUNKS_IN_MEMORY = 64, /* what scans pin at once, and some to work with */
+    BYTES_PER_CELL = 8,
+};
+
+struct ks_report {
+    struct ks_arena arena; /* copies of the paths */
+    struct ks_trace *trace;
+    struct ks_facts facts;
+    struct ks_findings findings;
+    struct ks_view view;
+};
+
+/* ------------------------------------------------------------------ opening */
+
+/* Small memory needs small chunks: what scans pin must fit into it. */
+static uint32_t rows_per_chunk(const struct ks_report_options *options)
+{
+    if (options->chunk_rows != 0 || options->chunk_bytes_max == 0) {
+        return options->chunk_rows;
+    }
+    uint32_t rows = ROWS_PER_CHUNK_MAX;
+    while (rows > ROWS_PER_CHUNK_MIN &&
+           (uint64_t)rows * BYTES_PER_CELL * CHUNKS_IN_MEMORY > options->chunk_bytes_max) {
+        rows /= 2;
+    }
+    return rows;
+}
+
+static enum ks_status read_trace(const struct ks_report_options *options, struct ks_trace **out,
+                                 struct ks_err *err)
+{
+    if (options->path_count == 0) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot read traces: no path is given");
+    }
+    struct ks_log log = {options->log, options->log_user, KS_LOG_DEBUG};
+    struct ks_read_options read_options = {
+        .paths = options->paths,
+        .path_count = options->path_count,
+        .strict = options->strict,
+        .run = options->run,
+        .log = &log,
+    };
+    struct ks_trace_options trace_options = {
+        .chunk_bytes_max = options->chunk_bytes_max,
+        .chunk_rows = rows_per_chunk(options),
+    };
+    struct ks_trace_builder *builder = NULL;
+    KS_TRY(ks_trace_builder_create(&trace_options, &builder, err));
+    int64_t run = 0;
+    enum ks_status status = ks_read_paths(&read_options, builder, &run, err);
+    if (status != KS_OK) {
+        ks_trace_builder_destroy(builder);
+        return status;
+    }
+    return ks_trace_builder_seal(builder, run, out, err);
+}
+
+static enum ks_status copy_paths(struct ks_report *report, const struct ks_report_options *options,
+                                 struct ks_err *err)
+{
+    const char **paths = ks_new(&report->arena, const char *, options->path_count + 1);
+    for (size_t i = 0; paths && i < options->path_count; i++) {
+        paths[i] = ks_arena_copy(&report->arena, options->paths[i], strlen(options->paths[i]));
+        if (!paths[i]) {
+            paths = NULL;
+        }
+    }
+    if (!paths) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep paths: no memory");
+    }
+    report->view.paths = paths;
+    report->view.path_count = options->path_count;
+    return KS_OK;
+}
+
+static enum ks_status fill_report(struct ks_report *report, const struct ks_report_options *options,
+                                  struct ks_err *err)
+{
+    struct ks_scope scope = {
+        .step_range_given = options->step_range_given,
+        .step_first = options->step_first,
+        .step_last = options->step_last,
+        .device_given = options->device_given,
+        .device = options->device,
+        .group_by_shape = options->group_by_shape,
+    };
+    KS_TRY(copy_paths(report, options, err));
+    KS_TRY(read_trace(options, &report->trace, err));
+    KS_TRY(ks_facts_compute(report->trace, &scope, &report->facts, err));
+    KS_TRY(ks_findings_compute(&report->facts, &report->findings, err));
+    report->view.trace = report->trace;
+    report->view.facts = &report->facts;
+    report->view.findings = &report->findings;
+    return KS_OK;
+}
+
+enum ks_status ks_report_open(const struct ks_report_options *options, struct ks_report **out,
+                              struct ks_err *err)
+{
+    *out = NULL;
+    struct ks_report *report = ks_alloc(1, sizeof(*report));
+    if (!report) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot open report: no memory");
+    }
+    ks_arena_init(&report->arena);
+    enum ks_status status = fill_report(report, options, err);
+    if (status != KS_OK) {
+        ks_report_close(report);
+        return status;
+    }
+    *out = report;
+    return KS_OK;
+}
+
+void ks_report_close(struct ks_report *report)
+{
+    if (!report) {
+        return;
+    }
+    ks_findings_release(&report->findings);
+    ks_facts_release(&report->facts);
+    ks_trace_destroy(report->trace);
+    ks_arena_release(&report->arena);
+    ks_free(report);
+}
+
+/* ------------------------------------------------------------------ writing */
+
+enum ks_status ks_report_style_check(const struct ks_report_style *style, struct ks_err *err)
+{
+    return ks_report_check_style(style, err);
+}
+
+enum ks_status ks_report_write(const struct ks_report *report, const struct ks_report_style *style,
+                               ks_write_cb write, void *user, struct ks_err *err)
+{
+    KS_TRY(ks_report_check_style(style, err));
+    switch (style->format) {
+    case KS_REPORT_JSON: return ks_report_write_json(&report->view, style, write, user, err);
+    case KS_REPORT_TABLE: return ks_report_write_table(&report->view, style, write, user, err);
+    case KS_REPORT_SCREEN: return ks_report_write_screen(&report->view, style, write, user, err);
+    }
+    return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot write format: number=%d",
+                   (int)style->format);
+}
+
+const char *ks_report_table_name(size_t index)
+{
+    const struct ks_list *list = ks_list_at(index);
+    return list ? list->name : NULL;
+}
+
+const char *ks_report_sort_name(const char *table, size_t index)
+{
+    const struct ks_list *list = ks_list_find(table);
+    return list ? ks_list_sort_name(list, index) : NULL;
+}
+
+size_t ks_report_finding_count(const struct ks_report *report)
+{
+    return report->findings.count;
+}
+
+size_t ks_report_finding_count_above(const struct ks_report *report, double share)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->findings.count; i++) {
+        count += report->findings.list[i].share >= share; /* false for an unknown share */
+    }
+    return count;
+}
+
+/* ------------------------------------------------------------------ looking at one file */
+
+enum ks_status ks_info_write(const struct ks_report_options *options, bool json, ks_write_cb write,
+                             void *user, struct ks_err *err)
+{
+    struct ks_trace *trace = NULL;
+    KS_TRY(read_trace(options, &trace, err));
+    struct ks_view view = {.trace = trace};
+    enum ks_status status = ks_report_write_info(&view, json, write, user, err);
+    ks_trace_destroy(trace);
+    return status;
+}

@@ -1,0 +1,349 @@
+/* Lists of where time went: steps, devices, streams. */
+#include "show/lists.h"
+
+/* ------------------------------------------------------------------ steps */
+
+static size_t step_count(const struct ks_view *view)
+{
+    return view->facts->step_count;
+}
+
+static const void *step_row(const struct ks_view *view, size_t row)
+{
+    return &view->facts->steps[row];
+}
+
+static struct ks_cell step_index(const struct ks_view *view, size_t row)
+{
+    return ks_cell_int(view->facts->steps[row].index);
+}
+
+static struct ks_cell step_rank(const struct ks_view *view, size_t row)
+{
+    return ks_cell_int(ks_view_rank(view, view->facts->steps[row].source));
+}
+
+static struct ks_cell step_kind(const struct ks_view *view, size_t row)
+{
+    return ks_cell_word(ks_view_step_kind(view->facts->steps[row].kind));
+}
+
+static struct ks_cell step_source(const struct ks_view *view, size_t row)
+{
+    return ks_cell_word(ks_view_step_source(view->facts->steps[row].found_by));
+}
+
+static struct ks_cell step_unprofiled(const struct ks_view *view, size_t row)
+{
+    (void)view;
+    (void)row;
+    return (struct ks_cell){0};
+}
+
+#define NO_RANK "the file does not name its rank"
+
+#define STEP_ROLE(role, name, heading)                                                             \
+    {                                                                                              \
+        .key = "breakdown_ns." name, .title = heading, .unit = KS_CELL_TIME,                       \
+        .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, breakdown_ns[role])                        \
+    }
+
+static const struct ks_column step_columns[] = {
+    {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
+    {.key = "index", .title = "index", .places = KS_COLUMN_JSON, .cell = step_index},
+    {.key = "name",
+     .title = "name",
+     .unit = KS_CELL_NAME,
+     .places = KS_COLUMN_JSON,
+     .field = KS_FIELD_ID,
+     KS_COLUMN_OF(ks_step, name),
+     .reason = "no span marks the step"},
+    {.key = "rank",
+     .title = "rank",
+     .places = KS_COLUMN_BOTH,
+     .cell = step_rank,
+     .reason = NO_RANK},
+    {.key = "kind", .title = "kind", .places = KS_COLUMN_JSON, .cell = step_kind},
+    {.key = "source", .title = "found by", .places = KS_COLUMN_JSON, .cell = step_source},
+    {.key = "complete",
+     .title = "complete",
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_BOOL,
+     KS_COLUMN_OF(ks_step, is_complete)},
+    {.key = "start_ns",
+     .title = "start",
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_step, start_ns)},
+    {.key = "host_start_ns",
+     .title = "host start",
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_step, host_start_ns)},
+    {.key = "host_ns",
+     .title = "host",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_step, host_ns)},
+    {.key = "dur_ns",
+     .title = "time",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_step, dur_ns)},
+    {.key = "unprofiled_ns",
+     .title = "unprofiled",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_JSON,
+     .cell = step_unprofiled,
+     .reason = "a trace alone does not hold step times without the profiler"},
+    {.key = "tokens",
+     .title = "tokens",
+     .unit = KS_CELL_COUNT,
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_step, tokens),
+     .reason = "no span of an inference engine says"},
+    {.key = "samples",
+     .title = "samples",
+     .unit = KS_CELL_COUNT,
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_step, samples),
+     .reason = "no span of an inference engine says"},
+    {.key = "input_wait_ns",
+     .title = "input wait",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_step, input_wait_ns)},
+    {.key = "input_idle_ns",
+     .title = "input idle",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_step, input_idle_ns)},
+    STEP_ROLE(KS_ROLE_KERNEL, "kernel", "kernel"),
+    STEP_ROLE(KS_ROLE_MEMCPY, "memcpy", "memcpy"),
+    STEP_ROLE(KS_ROLE_MEMSET, "memset", "memset"),
+    STEP_ROLE(KS_ROLE_COMMUNICATION, "communication", "comm"),
+    STEP_ROLE(KS_ROLE_RUNTIME, "runtime", "runtime"),
+    STEP_ROLE(KS_ROLE_DATALOADER, "dataloader", "loader"),
+    STEP_ROLE(KS_ROLE_CPU, "cpu", "cpu"),
+    STEP_ROLE(KS_ROLE_OTHER, "other", "other"),
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_steps = {
+    .name = "steps",
+    .columns = step_columns,
+    .empty = "No steps were found in the trace.",
+    .row_count = step_count,
+    .row = step_row,
+};
+
+/* ------------------------------------------------------------------ devices */
+
+static size_t device_count(const struct ks_view *view)
+{
+    return view->facts->device_count;
+}
+
+static const void *device_row(const struct ks_view *view, size_t row)
+{
+    return &view->facts->devices[row];
+}
+
+static struct ks_cell device_rank(const struct ks_view *view, size_t row)
+{
+    return ks_cell_int(ks_view_rank(view, view->facts->devices[row].source));
+}
+
+static struct ks_cell device_util(const struct ks_view *view, size_t row)
+{
+    const struct ks_device_fact *device = &view->facts->devices[row];
+    return ks_cell_ratio((double)device->busy_ns, (double)device->span_ns);
+}
+
+static struct ks_cell device_work_count(const struct ks_view *view, size_t row)
+{
+    return ks_cell_int((int64_t)view->facts->devices[row].work_count);
+}
+
+static struct ks_cell device_kernel_count(const struct ks_view *view, size_t row)
+{
+    return ks_cell_int((int64_t)view->facts->devices[row].kernel_count);
+}
+
+static const struct ks_column device_columns[] = {
+    {.key = "rank",
+     .title = "rank",
+     .places = KS_COLUMN_BOTH,
+     .cell = device_rank,
+     .reason = NO_RANK},
+    {.key = "device",
+     .title = "GPU",
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_device_fact, device),
+     .reason = "the trace does not number it"},
+    {.key = "name",
+     .title = "name",
+     .unit = KS_CELL_NAME,
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_ID,
+     KS_COLUMN_OF(ks_device_fact, name),
+     .reason = "the file does not describe the GPU"},
+    {.key = "start_ns",
+     .title = "start",
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_device_fact, start_ns),
+     .reason = "it did no work"},
+    {.key = "span_ns",
+     .title = "span",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_device_fact, span_ns)},
+    {.key = "busy_ns",
+     .title = "busy",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_device_fact, busy_ns)},
+    {.key = "idle_ns",
+     .title = "idle",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_device_fact, idle_ns)},
+    {.key = "util",
+     .title = "util",
+     .unit = KS_CELL_SHARE,
+     .places = KS_COLUMN_BOTH,
+     .cell = device_util,
+     .reason = "its work spans no time"},
+    {.key = "kernel_sum_ns",
+     .title = "kernel sum",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_device_fact, kernel_sum_ns)},
+    {.key = "work_sum_ns",
+     .title = "work sum",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_device_fact, work_sum_ns)},
+    {.key = "compute_ns",
+     .title = "compute",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_device_fact, compute_ns)},
+    {.key = "comm_ns",
+     .title = "comm",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_device_fact, comm_ns)},
+    {.key = "exposed_comm_ns",
+     .title = "exposed",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_device_fact, exposed_comm_ns)},
+    {.key = "memcpy_ns",
+     .title = "copies",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_device_fact, memcpy_ns)},
+    {.key = "work_count",
+     .title = "events",
+     .unit = KS_CELL_COUNT,
+     .places = KS_COLUMN_JSON,
+     .cell = device_work_count},
+    {.key = "kernel_count",
+     .title = "kernels",
+     .unit = KS_CELL_COUNT,
+     .places = KS_COLUMN_BOTH,
+     .cell = device_kernel_count},
+    {.key = "sm_efficiency",
+     .title = "SM eff",
+     .unit = KS_CELL_SHARE,
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_REAL,
+     KS_COLUMN_OF(ks_device_fact, sm_efficiency),
+     .reason = "the trace gives no blocks per SM"},
+    {.key = "occupancy",
+     .title = "occupancy",
+     .unit = KS_CELL_SHARE,
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_REAL,
+     KS_COLUMN_OF(ks_device_fact, occupancy),
+     .reason = "the trace gives no achieved occupancy"},
+    {.key = "tensor_core_share",
+     .title = "tensor cores",
+     .unit = KS_CELL_SHARE,
+     .places = KS_COLUMN_JSON,
+     .field = KS_FIELD_REAL,
+     KS_COLUMN_OF(ks_device_fact, tensor_core_share),
+     .reason = "it ran no kernels"},
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_devices = {
+    .name = "devices",
+    .columns = device_columns,
+    .empty = "The trace holds no GPU work.",
+    .row_count = device_count,
+    .row = device_row,
+};
+
+/* ------------------------------------------------------------------ streams */
+
+static size_t stream_count(const struct ks_view *view)
+{
+    return view->facts->stream_count;
+}
+
+static const void *stream_row(const struct ks_view *view, size_t row)
+{
+    return &view->facts->streams[row];
+}
+
+static struct ks_cell stream_rank(const struct ks_view *view, size_t row)
+{
+    return ks_cell_int(ks_view_rank(view, view->facts->streams[row].source));
+}
+
+static struct ks_cell stream_work_count(const struct ks_view *view, size_t row)
+{
+    return ks_cell_int((int64_t)view->facts->streams[row].work_count);
+}
+
+static const struct ks_column stream_columns[] = {
+    {.key = "rank",
+     .title = "rank",
+     .places = KS_COLUMN_BOTH,
+     .cell = stream_rank,
+     .reason = NO_RANK},
+    {.key = "device",
+     .title = "GPU",
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_stream_fact, device),
+     .reason = "the trace does not number it"},
+    {.key = "stream",
+     .title = "stream",
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_stream_fact, stream),
+     .reason = "the trace does not number it"},
+    {.key = "busy_ns",
+     .title = "busy",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_stream_fact, busy_ns)},
+    {.key = "gap_ns",
+     .title = "gaps",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_stream_fact, gap_ns)},
+    {.key = "work_count",
+     .title = "events",
+     .unit = KS_CELL_COUNT,
+     .places = KS_COLUMN_BOTH,
+     .cell = stream_work_count},
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_streams = {
+    .name = "streams",
+    .columns = stream_columns,
+    .empty = "The trace holds no GPU work.",
+    .row_count = stream_count,
+    .row = stream_row,
+};

@@ -1,0 +1,28 @@
+/* The outputs of a report. All write through a callback and change nothing. */
+#ifndef KS_SHOW_REPORT_H
+#define KS_SHOW_REPORT_H
+
+#include "show/view.h"
+
+/* KS_ERR_USAGE with the list of what would fit, when table or sort key do not exist. */
+enum ks_status ks_report_check_style(const struct ks_report_style *style, struct ks_err *err)
+    KS_MUST_CHECK;
+
+/* The document of docs/report.md; docs/report.schema.json is its schema. */
+enum ks_status ks_report_write_json(const struct ks_view *view, const struct ks_report_style *style,
+                                    ks_write_cb write, void *user, struct ks_err *err)
+    KS_MUST_CHECK;
+/* The overview on one screen. */
+enum ks_status ks_report_write_screen(const struct ks_view *view,
+                                      const struct ks_report_style *style, ks_write_cb write,
+                                      void *user, struct ks_err *err) KS_MUST_CHECK;
+/* One table as text. */
+enum ks_status ks_report_write_table(const struct ks_view *view,
+                                     const struct ks_report_style *style, ks_write_cb write,
+                                     void *user, struct ks_err *err) KS_MUST_CHECK;
+
+/* What `kscope info` says about the sources of a trace. */
+enum ks_status ks_report_write_info(const struct ks_view *view, bool json, ks_write_cb write,
+                                    void *user, struct ks_err *err) KS_MUST_CHECK;
+
+#endif

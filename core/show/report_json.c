@@ -1,0 +1,426 @@
+/* The JSON document of a report. Keys are those of DESIGN section 7; a key whose analysis does not
+ * exist yet is left out, and a value that cannot be computed is null with a reason. */
+#include "show/report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "show/lists.h"
+#include "show/verdict.h"
+
+enum { REASONS_MAX = 128, TRUNCATED_MAX = 16, PATH_SIZE = 64 };
+
+struct reason {
+    const char *list; /* NULL: the key stands alone */
+    const char *key;
+    const char *text;
+};
+
+/* State of one document. */
+struct document {
+    struct ks_json json;
+    const struct ks_view *view;
+    const struct ks_report_style *style;
+    struct reason reasons[REASONS_MAX];
+    size_t reason_count;
+    struct {
+        const char *key;
+        size_t total;
+    } truncated[TRUNCATED_MAX];
+    size_t truncated_count;
+};
+
+static void add_reason(struct document *doc, const char *list, const char *key, const char *text)
+{
+    for (size_t i = 0; i < doc->reason_count; i++) {
+        if (doc->reasons[i].list == list && doc->reasons[i].key == key) {
+            return;
+        }
+    }
+    KS_ASSERT(doc->reason_count < REASONS_MAX);
+    doc->reasons[doc->reason_count++] = (struct reason){list, key, text};
+}
+
+/* ------------------------------------------------------------------ rows of lists */
+
+/* Length of what stands before the dot of a key, 0 without one. */
+static size_t parent_len(const char *key)
+{
+    const char *dot = strchr(key, '.');
+    return dot ? (size_t)(dot - key) : 0;
+}
+
+/* Writes the columns of a row; neighbours "a.x" and "a.y" become a {x, y}. */
+static void write_columns(struct document *doc, const struct ks_list *list, size_t row,
+                          const char *list_path)
+{
+    struct ks_json *json = &doc->json;
+    const char *open = NULL; /* key whose parent is an open object */
+    for (const struct ks_column *column = list->columns; column->key; column++) {
+        if (!(column->places & KS_COLUMN_JSON) ||
+            (column->is_there && !column->is_there(doc->view))) {
+            continue;
+        }
+        size_t len = parent_len(column->key);
+        bool is_same = open && len == parent_len(open) && memcmp(open, column->key, len) == 0;
+        if (open && !is_same) {
+            ks_json_object_end(json);
+            open = NULL;
+        }
+        if (len > 0 && !open) {
+            char parent[PATH_SIZE];
+            snprintf(parent, sizeof(parent), "%.*s", (int)len, column->key);
+            ks_json_object_begin(json, parent);
+            open = column->key;
+        }
+        struct ks_cell cell = ks_list_cell(list, column, doc->view, row);
+        ks_cell_write(json, len > 0 ? column->key + len + 1 : column->key, &cell);
+        if (cell.kind == KS_CELL_NULL && column->reason) {
+            add_reason(doc, list_path, column->key, column->reason);
+        }
+    }
+    if (open) {
+        ks_json_object_end(json);
+    }
+}
+
+static void write_row(struct document *doc, const struct ks_list *list, const char *key, size_t row,
+                      const char *list_path)
+{
+    ks_json_object_begin(&doc->json, key);
+    write_columns(doc, list, row, list_path);
+    if (list->write_more) {
+        list->write_more(doc->view, row, &doc->json);
+    }
+    ks_json_object_end(&doc->json);
+}
+
+/* Rows to write of `total`, noting what is left out. */
+static size_t limit_rows(struct document *doc, const char *key, size_t total)
+{
+    size_t limit = doc->style->row_limit;
+    if (limit == 0 || total <= limit) {
+        return total;
+    }
+    KS_ASSERT(doc->truncated_count < TRUNCATED_MAX);
+    doc->truncated[doc->truncated_count].key = key;
+    doc->truncated[doc->truncated_count++].total = total;
+    return limit;
+}
+
+static enum ks_status write_list(struct document *doc, const struct ks_list *list,
+                                 struct ks_err *err)
+{
+    const char *sort = doc->style->sort;
+    bool is_sorted = sort && (list == &ks_list_operators || list == &ks_list_kernels);
+    uint64_t *order =
+        ks_list_order(list, doc->view, is_sorted ? ks_list_sort_column(list, sort) : NULL);
+    if (!order) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot sort rows: list=%s", list->name);
+    }
+    size_t total = list->row_count(doc->view);
+    size_t count = list == &ks_list_inputs ? total : limit_rows(doc, list->name, total);
+    ks_json_array_begin(&doc->json, list->name);
+    for (size_t i = 0; i < count && !doc->json.failed; i++) {
+        write_row(doc, list, NULL, order[i], list->name);
+    }
+    ks_json_array_end(&doc->json);
+    ks_free(order);
+    return KS_OK;
+}
+
+/* ------------------------------------------------------------------ parts with a form of their own */
+
+static void write_verdict(struct document *doc)
+{
+    struct ks_verdict verdict;
+    ks_verdict_compute(doc->view, &verdict);
+    ks_json_object_begin(&doc->json, "verdict");
+    ks_json_text(&doc->json, "text", verdict.text);
+    ks_json_text(&doc->json, "bound_by", ks_verdict_word(verdict.bound));
+    ks_json_real(&doc->json, "share", verdict.share);
+    ks_json_object_end(&doc->json);
+    if (verdict.bound == KS_BOUND_UNKNOWN) {
+        add_reason(doc, NULL, "verdict.share", "no step lasts some time");
+    }
+}
+
+static void write_gpu(struct document *doc, int64_t rank, const struct ks_gpu_info *gpu)
+{
+    struct ks_json *json = &doc->json;
+    ks_json_object_begin(json, NULL);
+    struct ks_cell cells[] = {
+        ks_cell_int(rank),
+        ks_cell_int(gpu->id),
+        ks_cell_id(doc->view, gpu->name),
+        ks_cell_int(gpu->memory_bytes > 0 ? gpu->memory_bytes : KS_UNKNOWN),
+        ks_cell_int(gpu->sm_count > 0 ? gpu->sm_count : KS_UNKNOWN),
+    };
+    static const char *const keys[] = {"rank", "device", "name", "memory_bytes", "sm_count"};
+    for (size_t i = 0; i < KS_COUNT_OF(cells); i++) {
+        ks_cell_write(json, keys[i], &cells[i]);
+        if (cells[i].kind == KS_CELL_NULL) {
+            add_reason(doc, "environment.gpus", keys[i], "the file does not say");
+        }
+    }
+    if (gpu->compute_major >= 0 && gpu->compute_minor >= 0) {
+        char text[32];
+        snprintf(text, sizeof(text), "%d.%d", gpu->compute_major, gpu->compute_minor);
+        ks_json_text(json, "compute_capability", text);
+    } else {
+        ks_json_null(json, "compute_capability");
+        add_reason(doc, "environment.gpus", "compute_capability", "the file does not say");
+    }
+    ks_json_object_end(json);
+}
+
+/* Cycles of a rank describe the same GPUs again: only the first file of each rank counts. */
+static bool is_first_of_rank(const struct ks_trace *trace, uint32_t index)
+{
+    int64_t rank = ks_trace_source(trace, index)->rank;
+    for (uint32_t i = 0; i < index; i++) {
+        const struct ks_source *source = ks_trace_source(trace, i);
+        if (source->rank == rank && source->gpu_count > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The first source that names it speaks for all. */
+static void write_version_of(struct document *doc, const char *key, size_t offset)
+{
+    const struct ks_trace *trace = doc->view->trace;
+    for (uint32_t i = 0; i < ks_trace_source_count(trace); i++) {
+        const char *member = (const char *)ks_trace_source(trace, i) + offset;
+        struct ks_strid id = *(const struct ks_strid *)(const void *)member;
+        if (id.v != 0) {
+            ks_json_str(&doc->json, key, ks_trace_str(trace, id));
+            return;
+        }
+    }
+    ks_json_null(&doc->json, key);
+    add_reason(doc, "environment", key, "no input says");
+}
+
+static void write_environment(struct document *doc)
+{
+    struct ks_json *json = &doc->json;
+    const struct ks_trace *trace = doc->view->trace;
+    ks_json_object_begin(json, "environment");
+    write_version_of(doc, "torch", offsetof(struct ks_source, torch_version));
+    write_version_of(doc, "cuda", offsetof(struct ks_source, cuda_version));
+    write_version_of(doc, "driver", offsetof(struct ks_source, driver_version));
+    ks_json_array_begin(json, "gpus");
+    for (uint32_t i = 0; i < ks_trace_source_count(trace); i++) {
+        const struct ks_source *source = ks_trace_source(trace, i);
+        for (size_t g = 0; g < source->gpu_count && is_first_of_rank(trace, i); g++) {
+            write_gpu(doc, ks_view_rank(doc->view, i), &source->gpus[g]);
+        }
+    }
+    ks_json_array_end(json);
+    ks_json_null(json, "cpu");
+    ks_json_null(json, "cgroup");
+    add_reason(doc, "environment", "cpu", "a trace alone does not say");
+    add_reason(doc, "environment", "cgroup", "a trace alone does not say");
+    ks_json_object_end(json);
+}
+
+static void write_overhead(struct document *doc)
+{
+    const struct ks_facts *facts = doc->view->facts;
+    ks_json_object_begin(&doc->json, "overhead");
+    ks_json_int(&doc->json, "profiler_ns", facts->overhead_ns);
+    struct ks_cell cost = ks_cell_int(facts->row_cost_ns > 0 ? facts->row_cost_ns : KS_UNKNOWN);
+    ks_cell_write(&doc->json, "row_cost_ns", &cost);
+    if (cost.kind == KS_CELL_NULL) {
+        add_reason(doc, "overhead", "row_cost_ns", "too few rows to estimate it");
+    }
+    ks_json_object_end(&doc->json);
+}
+
+static void write_data_loading(struct document *doc)
+{
+    struct ks_json *json = &doc->json;
+    const struct ks_facts *facts = doc->view->facts;
+    ks_json_object_begin(json, "data_loading");
+    ks_json_array_begin(json, "loaders");
+    for (size_t i = 0; i < facts->input_count; i++) {
+        const struct ks_input_fact *input = &facts->inputs[i];
+        if (!input->has_loader) {
+            continue;
+        }
+        ks_json_object_begin(json, NULL);
+        struct ks_cell rank = ks_cell_int(ks_view_rank(doc->view, input->source));
+        ks_cell_write(json, "rank", &rank);
+        if (rank.kind == KS_CELL_NULL) {
+            add_reason(doc, "data_loading.loaders", "rank", "the file does not name its rank");
+        }
+        ks_json_str(json, "name", ks_view_str(doc->view, input->name));
+        ks_json_bool(json, "single_process", input->is_single_process);
+        ks_json_int(json, "batches", (int64_t)input->batches);
+        ks_json_int(json, "wait_ns", input->wait_ns_total);
+        ks_json_int(json, "idle_wait_ns", input->idle_wait_ns_total);
+        ks_json_int(json, "loader_cpu_ns", input->loader_cpu_ns);
+        ks_json_int(json, "collate_ns", input->collate_ns);
+        ks_json_object_end(json);
+    }
+    ks_json_array_end(json);
+    ks_json_object_end(json);
+}
+
+/* ------------------------------------------------------------------ plan and checks */
+
+/* Savings that can be had one after the other; those of one group are had once. */
+static bool counts_in_plan(const struct ks_finding *finding)
+{
+    return finding->impact == KS_IMPACT_TIME && finding->is_primary &&
+           finding->saving.low_ns != KS_UNKNOWN && finding->saving.high_ns != KS_UNKNOWN;
+}
+
+static int64_t at_least_zero(int64_t ns)
+{
+    return ns > 0 ? ns : 0;
+}
+
+static void write_plan(struct document *doc)
+{
+    struct ks_json *json = &doc->json;
+    const struct ks_findings *findings = doc->view->findings;
+    int64_t step_ns = ks_view_step_ns(doc->view);
+    int64_t low_ns = 0;
+    int64_t high_ns = 0;
+    size_t total = 0;
+    for (size_t i = 0; i < findings->count; i++) {
+        total += step_ns != KS_UNKNOWN && counts_in_plan(&findings->list[i]);
+    }
+    size_t left = limit_rows(doc, "plan", total);
+    ks_json_array_begin(json, "plan");
+    for (size_t i = 0; i < findings->count && left > 0; i++) {
+        const struct ks_finding *finding = &findings->list[i];
+        if (!counts_in_plan(finding)) {
+            continue;
+        }
+        low_ns += finding->saving.low_ns;
+        high_ns += finding->saving.high_ns;
+        ks_json_object_begin(json, NULL);
+        ks_json_text(json, "finding", finding->rule->id);
+        ks_json_object_begin(json, "step_ns_after");
+        ks_json_int(json, "low", at_least_zero(step_ns - high_ns));
+        ks_json_int(json, "high", at_least_zero(step_ns - low_ns));
+        ks_json_object_end(json);
+        ks_json_object_end(json);
+        left--;
+    }
+    ks_json_array_end(json);
+}
+
+static void write_checked(struct document *doc)
+{
+    struct ks_json *json = &doc->json;
+    const struct ks_findings *findings = doc->view->findings;
+    ks_json_array_begin(json, "checked");
+    for (size_t i = 0; i < findings->check_count; i++) {
+        const struct ks_check *check = &findings->checks[i];
+        if (check->state == KS_CHECK_FOUND) {
+            continue;
+        }
+        ks_json_object_begin(json, NULL);
+        ks_json_text(json, "id", check->rule->id);
+        ks_json_text(json, "state", check->state == KS_CHECK_FINE ? "fine" : "could_not");
+        ks_json_text(json, "reason", check->reason);
+        ks_json_object_end(json);
+    }
+    ks_json_array_end(json);
+    ks_json_array_begin(json, "opportunities");
+    ks_json_array_end(json);
+}
+
+static void write_truncated(struct document *doc)
+{
+    if (doc->truncated_count == 0) {
+        return;
+    }
+    ks_json_object_begin(&doc->json, "truncated");
+    for (size_t i = 0; i < doc->truncated_count; i++) {
+        ks_json_int(&doc->json, doc->truncated[i].key, (int64_t)doc->truncated[i].total);
+    }
+    ks_json_object_end(&doc->json);
+}
+
+/* "steps[].tokens": why some value there is null. */
+static void write_reasons(struct document *doc)
+{
+    ks_json_object_begin(&doc->json, "reasons");
+    for (size_t i = 0; i < doc->reason_count; i++) {
+        const struct reason *reason = &doc->reasons[i];
+        const char *list = reason->list ? reason->list : "";
+        bool is_object = strcmp(list, "links") == 0 || strcmp(list, "environment") == 0 ||
+                         strcmp(list, "overhead") == 0;
+        char path[2 * PATH_SIZE];
+        snprintf(path, sizeof(path), "%s%s%s", list,
+                 !*list      ? ""
+                 : is_object ? "."
+                             : "[].",
+                 reason->key);
+        ks_json_text(&doc->json, path, reason->text);
+    }
+    ks_json_object_end(&doc->json);
+}
+
+/* ------------------------------------------------------------------ the document */
+
+static enum ks_status write_lists(struct document *doc, const struct ks_list *const *lists,
+                                  size_t count, struct ks_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        KS_TRY(write_list(doc, lists[i], err));
+    }
+    return KS_OK;
+}
+
+static enum ks_status write_document(struct document *doc, struct ks_err *err)
+{
+    static const struct ks_list *const lists[] = {
+        &ks_list_steps,   &ks_list_devices, &ks_list_operators,
+        &ks_list_kernels, &ks_list_streams, &ks_list_copies,
+    };
+    struct ks_json *json = &doc->json;
+    ks_json_object_begin(json, NULL);
+    ks_json_text(json, "schema", "kinetoscope.report/1");
+    ks_json_text(json, "generator", ks_version());
+    write_verdict(doc);
+    write_environment(doc);
+    write_overhead(doc);
+    KS_TRY(write_list(doc, &ks_list_inputs, err));
+    char origin[24];
+    snprintf(origin, sizeof(origin), "%" PRId64, ks_trace_origin_ns(doc->view->trace));
+    ks_json_text(json, "origin_ns", origin);
+    KS_TRY(write_lists(doc, lists, KS_COUNT_OF(lists), err));
+    write_row(doc, &ks_list_links, "links", 0, "links");
+    write_data_loading(doc);
+    KS_TRY(write_list(doc, &ks_list_findings, err));
+    write_plan(doc);
+    write_checked(doc);
+    write_truncated(doc);
+    write_reasons(doc);
+    ks_json_object_end(json);
+    return ks_json_finish(json, err);
+}
+
+enum ks_status ks_report_write_json(const struct ks_view *view, const struct ks_report_style *style,
+                                    ks_write_cb write, void *user, struct ks_err *err)
+{
+    struct document *doc = ks_alloc(1, sizeof(*doc));
+    if (!doc) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write the report: no memory");
+    }
+    doc->view = view;
+    doc->style = style;
+    ks_json_init(&doc->json, write, user);
+    enum ks_status status = write_document(doc, err);
+    ks_free(doc);
+    return status;
+}

@@ -1,0 +1,522 @@
+/* The overview: what a user must know, on one screen of 24 lines. Order: the verdict, what was read
+ * and what is wrong with it, where a step's time goes, the devices, what to change first, what was
+ * looked at, and the command to type next. */
+#include "show/report.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "show/ink.h"
+#include "show/plain.h"
+#include "show/units.h"
+#include "show/verdict.h"
+
+enum {
+    WIDTH_DEFAULT = 100,
+    LABEL_WIDTH = 9,
+    INPUTS_MAX = 2,
+    DAMAGES_MAX = 3,
+    DEVICES_MAX = 4,
+    FINDINGS_MAX = 3,
+    BAR_WIDTH_MAX = 72,
+    FIX_LINES_MAX = 2,
+};
+
+struct screen {
+    const struct ks_view *view;
+    const struct ks_report_style *style;
+    size_t width;
+    struct ks_text out;
+    struct ks_text line; /* one paragraph before it is wrapped */
+};
+
+/* ------------------------------------------------------------------ lines */
+
+static void ink(struct screen *screen, enum ks_ink colour)
+{
+    ks_ink(&screen->out, screen->style->colour, colour);
+}
+
+static void label(struct screen *screen, const char *name)
+{
+    ink(screen, KS_INK_FAINT);
+    ks_text_printf(&screen->out, "%-*s", LABEL_WIDTH, name);
+    ink(screen, KS_INK_END);
+}
+
+/* Writes screen->line, broken at blanks so that each line ends before the width; the first line
+ * starts where the output stands, the others at `indent`. At most `lines_max` lines. */
+static void wrap(struct screen *screen, size_t indent, size_t lines_max)
+{
+    struct ks_str rest = {screen->line.ptr, screen->line.len};
+    size_t room = screen->width > indent + 20 ? screen->width - indent : 20;
+    for (size_t line = 1; rest.len > 0; line++) {
+        if (line > 1) {
+            ks_text_printf(&screen->out, "%*s", (int)indent, "");
+        }
+        if (ks_plain_width(rest) <= room || line == lines_max) {
+            ks_plain_append_fit(&screen->out, rest, room);
+            ks_text_append(&screen->out, "\n", 1);
+            break;
+        }
+        size_t end = room < rest.len ? room : rest.len; /* bytes are never fewer than columns */
+        while (end > 0 && rest.ptr[end] != ' ') {
+            end--;
+        }
+        if (end == 0) { /* one long word */
+            lines_max = line;
+            line--;
+            continue;
+        }
+        ks_text_append(&screen->out, rest.ptr, end);
+        ks_text_append(&screen->out, "\n", 1);
+        while (end < rest.len && rest.ptr[end] == ' ') {
+            end++;
+        }
+        rest = (struct ks_str){rest.ptr + end, rest.len - end};
+    }
+    screen->out.failed = screen->out.failed || screen->line.failed;
+    ks_text_reset(&screen->line);
+}
+
+/* ------------------------------------------------------------------ inputs */
+
+static void write_input(struct screen *screen, uint32_t index, size_t room)
+{
+    const struct ks_source *source = ks_trace_source(screen->view->trace, index);
+    enum ks_source_status status = ks_source_status(source);
+    struct ks_text facts;
+    ks_text_init(&facts);
+    struct ks_unit_text events = ks_units_count((int64_t)source->events);
+    ks_text_printf(&facts, ", %s events", events.text);
+    if (source->rank >= 0) {
+        ks_text_printf(&facts, ", rank %lld", (long long)source->rank);
+    }
+    if (source->torch_version.v != 0) {
+        ks_text_printf(&facts, ", torch ");
+        ks_plain_append_fit(&facts, ks_view_str(screen->view, source->torch_version), 24);
+    }
+    size_t facts_width = ks_plain_width((struct ks_str){facts.ptr, facts.len}) + 11;
+    size_t path_room = room > facts_width + 20 ? room - facts_width : 20;
+    ks_plain_append_fit(&screen->out, ks_view_path(screen->view, index), path_room);
+    ks_text_append(&screen->out, facts.ptr, facts.len);
+    screen->out.failed = screen->out.failed || facts.failed;
+    ks_text_release(&facts);
+    if (status != KS_SOURCE_OK) {
+        ks_text_append(&screen->out, ", ", 2);
+        ink(screen, KS_INK_WARN);
+        ks_text_printf(&screen->out, "%s", ks_view_status(status));
+        ink(screen, KS_INK_END);
+    }
+    ks_text_append(&screen->out, "\n", 1);
+}
+
+/* What was repaired, lost or cut in all inputs together: stated next to the results. */
+static void write_damage(struct screen *screen)
+{
+    const struct ks_trace *trace = screen->view->trace;
+    size_t kinds = 0;
+    for (int stat = 0; stat < KS_STAT_COUNT; stat++) {
+        const struct ks_stat_info *info = ks_stat_info((enum ks_stat)stat);
+        uint64_t total = 0;
+        for (uint32_t i = 0; i < ks_trace_source_count(trace); i++) {
+            total += ks_trace_source(trace, i)->counts[stat];
+        }
+        if (total == 0 || info->severity == KS_SEVERITY_INFO || ++kinds > DAMAGES_MAX) {
+            continue;
+        }
+        struct ks_unit_text count = ks_units_count((int64_t)total);
+        label(screen, "");
+        ink(screen, KS_INK_WARN);
+        ks_text_printf(&screen->line, "! %s %s", count.text, info->sentence);
+        wrap(screen, LABEL_WIDTH, 1);
+        ink(screen, KS_INK_END);
+    }
+    if (kinds > DAMAGES_MAX) {
+        label(screen, "");
+        ks_text_printf(&screen->out, "! and %zu more counters: see kscope info\n",
+                       kinds - DAMAGES_MAX);
+    }
+}
+
+static void write_inputs(struct screen *screen)
+{
+    uint32_t count = ks_trace_source_count(screen->view->trace);
+    uint32_t shown = count <= INPUTS_MAX ? count : INPUTS_MAX - 1;
+    for (uint32_t i = 0; i < shown; i++) {
+        label(screen, i == 0 ? "input" : "");
+        write_input(screen, i, screen->width - LABEL_WIDTH);
+    }
+    if (shown < count) {
+        label(screen, "");
+        ks_text_printf(&screen->out, "and %u more files: --table inputs\n", count - shown);
+    }
+    write_damage(screen);
+}
+
+/* ------------------------------------------------------------------ steps */
+
+struct part {
+    const char *name;
+    const char *block; /* one column wide */
+    char plain;
+    int64_t ns;
+};
+
+/* Sum of each part over the steps that count. */
+static int64_t add_up(const struct ks_view *view, int64_t role_ns[KS_ROLE_COUNT])
+{
+    const struct ks_facts *facts = view->facts;
+    int64_t total_ns = 0;
+    for (size_t i = 0; i < facts->step_count; i++) {
+        const struct ks_step *step = &facts->steps[i];
+        if (!step->is_complete && facts->complete_step_count > 0) {
+            continue;
+        }
+        total_ns += step->dur_ns;
+        for (size_t role = 0; role < KS_ROLE_COUNT; role++) {
+            role_ns[role] += step->breakdown_ns[role];
+        }
+    }
+    return total_ns;
+}
+
+/* Columns of each part: rounded by cumulative sums, so that they add up to the whole bar. */
+static void write_bar(struct screen *screen, const struct part *parts, size_t count,
+                      int64_t total_ns)
+{
+    size_t room = screen->width - LABEL_WIDTH;
+    size_t width = room < BAR_WIDTH_MAX ? room : BAR_WIDTH_MAX;
+    double sum_ns = 0.0;
+    size_t done = 0;
+    label(screen, "");
+    for (size_t i = 0; i < count; i++) {
+        sum_ns += (double)parts[i].ns;
+        size_t end = (size_t)llround(sum_ns / (double)total_ns * (double)width);
+        for (; done < end && done < width; done++) {
+            if (screen->style->ascii) {
+                ks_text_append(&screen->out, &parts[i].plain, 1);
+            } else {
+                ks_text_append_str(&screen->out, ks_str_from(parts[i].block));
+            }
+        }
+    }
+    ks_text_append(&screen->out, "\n", 1);
+
+    label(screen, "");
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].ns <= 0) {
+            continue;
+        }
+        struct ks_unit_text share = ks_units_share((double)parts[i].ns / (double)total_ns);
+        char plain[2] = {parts[i].plain, '\0'};
+        ks_text_printf(&screen->line, "%s%s %s %s", screen->line.len ? "  " : "",
+                       screen->style->ascii ? plain : parts[i].block, parts[i].name, share.text);
+    }
+    wrap(screen, LABEL_WIDTH, 2);
+}
+
+static void write_breakdown(struct screen *screen)
+{
+    int64_t ns[KS_ROLE_COUNT] = {0};
+    int64_t total_ns = add_up(screen->view, ns);
+    const struct part parts[] = {
+        {"kernels", "\u2588", '#', ns[KS_ROLE_KERNEL]},
+        {"copies", "\u2593", '=', ns[KS_ROLE_MEMCPY] + ns[KS_ROLE_MEMSET]},
+        {"communication", "\u2592", '~', ns[KS_ROLE_COMMUNICATION]},
+        {"runtime calls", "\u259a", '+', ns[KS_ROLE_RUNTIME]},
+        {"data loader", "\u2591", '.', ns[KS_ROLE_DATALOADER]},
+        {"CPU operators", "\u2584", '-', ns[KS_ROLE_CPU]},
+        {"other", "\u00b7", ':', ns[KS_ROLE_OTHER]},
+    };
+    if (total_ns > 0) {
+        write_bar(screen, parts, KS_COUNT_OF(parts), total_ns);
+    }
+}
+
+static const char *found_by(enum ks_step_source source)
+{
+    switch (source) {
+    case KS_STEPS_PROFILER: return "marked by the profiler";
+    case KS_STEPS_MARK: return "marked by the program";
+    case KS_STEPS_ENGINE: return "marked by the engine";
+    case KS_STEPS_OPTIMIZER: return "found by the optimizer steps";
+    case KS_STEPS_TOP_SPAN: return "found by a repeated span";
+    case KS_STEPS_GRAPH: return "found by graph launches";
+    case KS_STEPS_PERIOD: return "found by the rhythm of launches";
+    case KS_STEPS_WINDOW: return "no steps marked: the whole recording";
+    case KS_STEPS_NONE: break;
+    }
+    return "";
+}
+
+static void write_steps(struct screen *screen)
+{
+    const struct ks_facts *facts = screen->view->facts;
+    int64_t min_ns = INT64_MAX;
+    int64_t max_ns = 0;
+    int64_t first = INT64_MAX;
+    int64_t last = INT64_MIN;
+    for (size_t i = 0; i < facts->step_count; i++) {
+        const struct ks_step *step = &facts->steps[i];
+        first = step->number < first ? step->number : first;
+        last = step->number > last ? step->number : last;
+        if (step->is_complete || facts->complete_step_count == 0) {
+            min_ns = step->dur_ns < min_ns ? step->dur_ns : min_ns;
+            max_ns = step->dur_ns > max_ns ? step->dur_ns : max_ns;
+        }
+    }
+    if (facts->step_count == 0) {
+        return;
+    }
+    label(screen, "steps");
+    if (facts->step_source == KS_STEPS_WINDOW) {
+        ks_text_printf(&screen->line, "%s", found_by(facts->step_source));
+    } else {
+        struct ks_unit_text mean = ks_units_time(ks_view_step_ns(screen->view));
+        struct ks_unit_text least = ks_units_time(min_ns);
+        struct ks_unit_text most = ks_units_time(max_ns);
+        ks_text_printf(&screen->line, "%zu (%lld to %lld), mean %s, %s to %s, %s",
+                       facts->step_count, (long long)first, (long long)last, mean.text, least.text,
+                       most.text, found_by(facts->step_source));
+        if (facts->complete_step_count < facts->step_count) {
+            ks_text_printf(&screen->line, ", %zu cut",
+                           facts->step_count - facts->complete_step_count);
+        }
+    }
+    wrap(screen, LABEL_WIDTH, 2);
+    write_breakdown(screen);
+}
+
+/* ------------------------------------------------------------------ devices */
+
+static void write_device(struct screen *screen, const struct ks_device_fact *device)
+{
+    int64_t rank = ks_view_rank(screen->view, device->source);
+    char name[32];
+    snprintf(name, sizeof(name), "GPU %lld",
+             device->device == KS_UNKNOWN ? -1LL : (long long)device->device);
+    label(screen, name);
+    struct ks_text *line = &screen->line;
+    if (rank != KS_UNKNOWN && ks_trace_source_count(screen->view->trace) > 1) {
+        ks_text_printf(line, "rank %lld, ", (long long)rank);
+    }
+    if (device->name.v != 0) {
+        ks_plain_append_fit(line, ks_view_str(screen->view, device->name), 30);
+        ks_text_append(line, ", ", 2);
+    }
+    struct ks_unit_text span = ks_units_time(device->span_ns);
+    if (device->span_ns > 0) {
+        struct ks_unit_text util =
+            ks_units_share((double)device->busy_ns / (double)device->span_ns);
+        ks_text_printf(line, "busy %s of %s", util.text, span.text);
+    } else {
+        ks_text_printf(line, "work that takes no time");
+    }
+    if (device->comm_ns > 0) {
+        struct ks_unit_text comm = ks_units_time(device->comm_ns);
+        struct ks_unit_text exposed = ks_units_time(device->exposed_comm_ns);
+        ks_text_printf(line, "; communication %s, %s not hidden", comm.text, exposed.text);
+    }
+    if (isfinite(device->tensor_core_share) && device->compute_ns > 0) {
+        struct ks_unit_text share = ks_units_share(device->tensor_core_share);
+        ks_text_printf(line, "; tensor cores %s of kernel time", share.text);
+    }
+    wrap(screen, LABEL_WIDTH, 1);
+}
+
+static void write_devices(struct screen *screen)
+{
+    const struct ks_facts *facts = screen->view->facts;
+    size_t shown = facts->device_count <= DEVICES_MAX ? facts->device_count : DEVICES_MAX - 1;
+    for (size_t i = 0; i < shown; i++) {
+        write_device(screen, &facts->devices[i]);
+    }
+    if (shown < facts->device_count) {
+        label(screen, "");
+        ks_text_printf(&screen->out, "and %zu more GPUs: --table devices\n",
+                       facts->device_count - shown);
+    }
+}
+
+/* ------------------------------------------------------------------ findings */
+
+static void append_saving(const struct ks_view *view, const struct ks_finding *finding,
+                          struct ks_text *line)
+{
+    int64_t step_ns = ks_view_step_ns(view);
+    const struct ks_saving *saving = &finding->saving;
+    if (saving->low_ns == KS_UNKNOWN || saving->high_ns == KS_UNKNOWN || saving->high_ns <= 0) {
+        ks_text_printf(line, "saves no time: %s",
+                       finding->impact == KS_IMPACT_MEMORY ? "about memory" : "a risk for the run");
+    } else {
+        struct ks_unit_text low = ks_units_time(saving->low_ns);
+        struct ks_unit_text high = ks_units_time(saving->high_ns);
+        ks_text_printf(line, "saves %s to %s a step", low.text, high.text);
+        if (step_ns > 0 && step_ns != KS_UNKNOWN) {
+            struct ks_unit_text low_share =
+                ks_units_share((double)saving->low_ns / (double)step_ns);
+            struct ks_unit_text high_share =
+                ks_units_share((double)saving->high_ns / (double)step_ns);
+            ks_text_printf(line, " (%s to %s of it)", low_share.text, high_share.text);
+        }
+    }
+    if (finding->bytes != KS_UNKNOWN && finding->bytes != 0) {
+        struct ks_unit_text bytes = ks_units_bytes(finding->bytes);
+        ks_text_printf(line, ", %s", bytes.text);
+    }
+    ks_text_printf(line, ", confidence %s", ks_view_confidence(finding->confidence));
+}
+
+static void write_finding(struct screen *screen, size_t index)
+{
+    const struct ks_finding *finding = &screen->view->findings->list[index];
+    ink(screen, KS_INK_STRONG);
+    ks_text_printf(&screen->line, "%zu. %s", index + 1, ks_view_finding_title(finding));
+    if (finding->cause) {
+        ks_text_printf(&screen->line, " (cause: %s)", finding->cause);
+    }
+    ks_text_printf(&screen->line, "  %s", finding->rule->id);
+    wrap(screen, 3, 1);
+    ink(screen, KS_INK_END);
+
+    ks_text_append(&screen->out, "   ", 3);
+    append_saving(screen->view, finding, &screen->line);
+    wrap(screen, 3, 1);
+    if (finding->fix_text) {
+        ks_text_append(&screen->out, "   ", 3);
+        ink(screen, KS_INK_GOOD);
+        ks_text_append(&screen->out, "fix: ", 5);
+        ink(screen, KS_INK_END);
+        ks_plain_append(&screen->line, ks_str_from(finding->fix_text));
+        wrap(screen, 8, FIX_LINES_MAX);
+    }
+}
+
+static void write_findings(struct screen *screen)
+{
+    const struct ks_findings *findings = screen->view->findings;
+    size_t limit = screen->style->row_limit ? screen->style->row_limit : FINDINGS_MAX;
+    size_t shown = findings->count < limit ? findings->count : limit;
+    ks_text_append(&screen->out, "\n", 1);
+    for (size_t i = 0; i < shown; i++) {
+        write_finding(screen, i);
+    }
+    if (shown < findings->count) {
+        ks_text_printf(&screen->out, "   and %zu more: --table findings\n",
+                       findings->count - shown);
+    }
+    if (findings->count == 0 && findings->check_count > 0) {
+        ks_text_printf(&screen->out, "Nothing was found that would make a step faster.\n");
+    }
+}
+
+static void write_checks(struct screen *screen)
+{
+    static const struct {
+        enum ks_check_state state;
+        const char *words;
+    } groups[] = {
+        {KS_CHECK_FINE, "Looked at, fine:"},
+        {KS_CHECK_COULD_NOT, "Could not be judged:"},
+    };
+    const struct ks_findings *findings = screen->view->findings;
+    for (size_t g = 0; g < KS_COUNT_OF(groups); g++) {
+        size_t count = 0;
+        for (size_t i = 0; i < findings->check_count; i++) {
+            const struct ks_check *check = &findings->checks[i];
+            if (check->state != groups[g].state) {
+                continue;
+            }
+            ks_text_printf(&screen->line, "%s%s", count++ ? ", " : "", check->rule->id);
+            if (check->state == KS_CHECK_COULD_NOT && check->reason) {
+                ks_text_printf(&screen->line, " (%s)", check->reason);
+            }
+        }
+        if (count > 0) {
+            ks_text_printf(&screen->out, "%s ", groups[g].words);
+            wrap(screen, strlen(groups[g].words) + 1, 2);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ the last line */
+
+/* The path as a shell reads it back. */
+static void append_quoted(struct ks_text *text, const char *path)
+{
+    bool is_plain = *path && *path != '-' &&
+                    strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM"
+                                 "NOPQRSTUVWXYZ0123456789_./+=:@%,-") == strlen(path);
+    if (is_plain) {
+        ks_text_append_str(text, ks_str_from(path));
+        return;
+    }
+    ks_text_append(text, "'", 1);
+    for (const char *at = path; *at; at++) {
+        if (*at == '\'') {
+            ks_text_append(text, "'\\''", 4);
+        } else if ((unsigned char)*at < 0x20 || *at == 0x7f) {
+            ks_text_append(text, "?", 1);
+        } else {
+            ks_text_append(text, at, 1);
+        }
+    }
+    ks_text_append(text, "'", 1);
+}
+
+static void write_next(struct screen *screen)
+{
+    const struct ks_view *view = screen->view;
+    const struct ks_facts *facts = view->facts;
+    if (view->path_count == 0 || strcmp(view->paths[0], "-") == 0) {
+        return;
+    }
+    const char *table =
+        facts->kernel_count > 0 ? "report --table kernels" : "report --table operators";
+    label(screen, "next");
+    ks_text_printf(&screen->out, "kscope %s ",
+                   facts->operator_count + facts->kernel_count > 0 ? table : "info");
+    for (size_t i = 0; i < view->path_count && i < 2; i++) {
+        ks_text_append(&screen->out, " ", i > 0);
+        append_quoted(&screen->out, view->paths[i]);
+    }
+    ks_text_printf(&screen->out, "%s\n", view->path_count > 2 ? " ..." : "");
+}
+
+enum ks_status ks_report_write_screen(const struct ks_view *view,
+                                      const struct ks_report_style *style, ks_write_cb write,
+                                      void *user, struct ks_err *err)
+{
+    struct screen screen = {
+        .view = view, .style = style, .width = style->width ? style->width : WIDTH_DEFAULT};
+    ks_text_init(&screen.out);
+    ks_text_init(&screen.line);
+
+    struct ks_verdict verdict;
+    ks_verdict_compute(view, &verdict);
+    ink(&screen, KS_INK_STRONG);
+    ks_text_printf(&screen.line, "%s", verdict.text);
+    wrap(&screen, 0, 3);
+    ink(&screen, KS_INK_END);
+    write_inputs(&screen);
+    write_steps(&screen);
+    write_devices(&screen);
+    write_findings(&screen);
+    write_checks(&screen);
+    write_next(&screen);
+
+    enum ks_status status = KS_OK;
+    if (screen.out.failed || screen.line.failed) {
+        status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write the report: no memory");
+    } else if (!write(user, screen.out.ptr, screen.out.len)) {
+        status = ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,
+                         "Cannot write the report: the receiver "
+                         "stopped");
+    }
+    ks_text_release(&screen.line);
+    ks_text_release(&screen.out);
+    return status;
+}

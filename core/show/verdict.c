@@ -1,0 +1,98 @@
+#include "show/verdict.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "show/units.h"
+
+const char *ks_verdict_word(enum ks_bound bound)
+{
+    static const char *const words[] = {
+        [KS_BOUND_UNKNOWN] = "unknown", [KS_BOUND_INPUT] = "input",
+        [KS_BOUND_HOST] = "host",       [KS_BOUND_GPU] = "gpu",
+        [KS_BOUND_CPU] = "cpu",         [KS_BOUND_COMMUNICATION] = "communication",
+    };
+    KS_ASSERT((size_t)bound < KS_COUNT_OF(words));
+    return words[bound];
+}
+
+/* Adds up each bound's time over the steps that count; gives their total. */
+static int64_t add_up(const struct ks_view *view, int64_t bound_ns[KS_BOUND_COUNT])
+{
+    const struct ks_facts *facts = view->facts;
+    int64_t total_ns = 0;
+    for (size_t i = 0; i < facts->step_count; i++) {
+        const struct ks_step *step = &facts->steps[i];
+        if (!step->is_complete && facts->complete_step_count > 0) {
+            continue;
+        }
+        const int64_t *part_ns = step->breakdown_ns;
+        int64_t gpu_ns =
+            part_ns[KS_ROLE_KERNEL] + part_ns[KS_ROLE_MEMCPY] + part_ns[KS_ROLE_MEMSET];
+        int64_t rest_ns = step->dur_ns - gpu_ns - part_ns[KS_ROLE_COMMUNICATION];
+        int64_t input_ns = step->input_idle_ns < rest_ns ? step->input_idle_ns : rest_ns;
+        total_ns += step->dur_ns;
+        bound_ns[KS_BOUND_GPU] += gpu_ns;
+        bound_ns[KS_BOUND_COMMUNICATION] += part_ns[KS_ROLE_COMMUNICATION];
+        bound_ns[KS_BOUND_INPUT] += input_ns;
+        bound_ns[facts->has_gpu ? KS_BOUND_HOST : KS_BOUND_CPU] += rest_ns - input_ns;
+    }
+    return total_ns;
+}
+
+static uint64_t event_count(const struct ks_view *view)
+{
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < ks_trace_source_count(view->trace); i++) {
+        events += ks_trace_source(view->trace, i)->events;
+    }
+    return events;
+}
+
+/* "Each step takes 113 ms; " + "71.0 ms (63 %) of it waits for the data loader." */
+static void write_sentence(const struct ks_view *view, int64_t part_ns, struct ks_verdict *verdict)
+{
+    static const struct {
+        const char *before;
+        const char *after;
+    } words[] = {
+        [KS_BOUND_INPUT] = {"", " of it waits for the data loader."},
+        [KS_BOUND_HOST] = {"for ", " of it the GPU waits for the host."},
+        [KS_BOUND_GPU] = {"the GPU is busy for ", " of it."},
+        [KS_BOUND_COMMUNICATION] = {"", " of it is communication that nothing hides."},
+        [KS_BOUND_CPU] = {"", " of it is work of the CPU."},
+    };
+    const char *subject = view->facts->step_source == KS_STEPS_WINDOW ? "The recording"
+                          : view->facts->step_count == 1              ? "The step"
+                                                                      : "Each step";
+    struct ks_unit_text step = ks_units_time(verdict->step_ns);
+    struct ks_unit_text part = ks_units_time(part_ns);
+    struct ks_unit_text share = ks_units_share(verdict->share);
+    snprintf(verdict->text, sizeof(verdict->text), "%s takes %s; %s%s (%s)%s", subject, step.text,
+             words[verdict->bound].before, part.text, share.text, words[verdict->bound].after);
+}
+
+void ks_verdict_compute(const struct ks_view *view, struct ks_verdict *verdict)
+{
+    *verdict = (struct ks_verdict){.share = NAN, .step_ns = ks_view_step_ns(view)};
+    if (event_count(view) == 0) {
+        snprintf(verdict->text, sizeof(verdict->text),
+                 "There is nothing to look at: no events in the input.");
+        return;
+    }
+    int64_t bound_ns[KS_BOUND_COUNT] = {0};
+    int64_t total_ns = add_up(view, bound_ns);
+    if (total_ns <= 0) {
+        snprintf(verdict->text, sizeof(verdict->text),
+                 "No step was found that lasts some time, so there is none to explain.");
+        return;
+    }
+    for (int bound = 0; bound < KS_BOUND_COUNT; bound++) {
+        if (bound_ns[bound] > bound_ns[verdict->bound]) {
+            verdict->bound = (enum ks_bound)bound;
+        }
+    }
+    verdict->share = (double)bound_ns[verdict->bound] / (double)total_ns;
+    int64_t part_ns = (int64_t)llround(verdict->share * (double)verdict->step_ns);
+    write_sentence(view, part_ns, verdict);
+}

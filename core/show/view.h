@@ -1,0 +1,34 @@
+/* What a report shows: the trace, its facts and findings, and what the user asked for. Borrowed;
+ * all must outlive the view. */
+#ifndef KS_SHOW_VIEW_H
+#define KS_SHOW_VIEW_H
+
+#include "advise/findings.h"
+
+struct ks_view {
+    const struct ks_trace *trace;
+    const struct ks_facts *facts;
+    const struct ks_findings *findings;
+    const char *const *paths; /* as the user gave them: files, folders, "-" */
+    size_t path_count;
+};
+
+/* Rank of a source, or KS_UNKNOWN. */
+int64_t ks_view_rank(const struct ks_view *view, uint32_t source);
+/* The path of a source as the user knows it. */
+struct ks_str ks_view_path(const struct ks_view *view, uint32_t source);
+/* Text of a string id of the trace. */
+struct ks_str ks_view_str(const struct ks_view *view, struct ks_strid id);
+/* Duration of a mean complete step (of any, when none is complete), or KS_UNKNOWN. */
+int64_t ks_view_step_ns(const struct ks_view *view);
+
+/* Words of enums, as JSON and screen say them. */
+const char *ks_view_step_source(enum ks_step_source source);
+const char *ks_view_step_kind(enum ks_step_kind kind);
+const char *ks_view_role(enum ks_role role);
+const char *ks_view_status(enum ks_source_status status);
+const char *ks_view_impact(enum ks_impact impact);
+const char *ks_view_confidence(enum ks_confidence confidence);
+const char *ks_view_finding_title(const struct ks_finding *finding);
+
+#endif
