@@ -90,12 +90,9 @@ void ks_text_printf(struct ks_text *text, const char *format, ...)
     text->len += (size_t)len;
 }
 
-static bool is_tail(unsigned char c)
-{
-    return (c & 0xC0) == 0x80;
-}
-
-/* Table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* Table 3-7 of the Unicode standard: the first byte says how many follow, and a few first bytes
+ * narrow the second one, so that there are no overlong forms, no surrogates, nothing above
+ * U+10FFFF. */
 size_t ks_utf8_sequence(const unsigned char *ptr, size_t len)
 {
     if (len == 0) {
@@ -105,21 +102,19 @@ size_t ks_utf8_sequence(const unsigned char *ptr, size_t len)
     if (c < 0x80) {
         return 1;
     }
-    if (c < 0xC2 || c > 0xF4) {
+    size_t size = c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    if (c < 0xC2 || c > 0xF4 || len < size) {
         return 0;
     }
-    if (c < 0xE0) {
-        return len >= 2 && is_tail(ptr[1]) ? 2 : 0;
-    }
-    if (len < 3 || !is_tail(ptr[1]) || !is_tail(ptr[2])) {
+    unsigned char low = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = c == 0xED ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
+    if (ptr[1] < low || ptr[1] > high) {
         return 0;
     }
-    if (c < 0xF0) {
-        bool is_overlong = c == 0xE0 && ptr[1] < 0xA0;
-        bool is_surrogate = c == 0xED && ptr[1] > 0x9F;
-        return is_overlong || is_surrogate ? 0 : 3;
+    for (size_t i = 2; i < size; i++) {
+        if ((ptr[i] & 0xC0) != 0x80) {
+            return 0;
+        }
     }
-    bool is_overlong = c == 0xF0 && ptr[1] < 0x90;
-    bool is_too_large = c == 0xF4 && ptr[1] > 0x8F;
-    return len >= 4 && is_tail(ptr[3]) && !is_overlong && !is_too_large ? 4 : 0;
+    return size;
 }

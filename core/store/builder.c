@@ -24,7 +24,7 @@ static size_t power_of_two_below(uint64_t value)
     return (size_t)1 << (63 - __builtin_clzll(value | 1));
 }
 
-/* How large runs get, and how many may be open at once: with little chunk memory, few small ones. */
+/* How large runs get, and how many may be open at once: few small ones with little memory. */
 static void choose_sizes(struct ks_trace_builder *builder, uint64_t bytes_max)
 {
     builder->run_bytes = (size_t)builder->chunk_rows * ROW_BYTES_TYPICAL;

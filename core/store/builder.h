@@ -15,17 +15,18 @@ struct ks_trace_options {
 };
 
 enum ks_status ks_trace_builder_create(const struct ks_trace_options *options,
-                                       struct ks_trace_builder **out,
-                                       struct ks_err *err) KS_MUST_CHECK;
+                                       struct ks_trace_builder **out, struct ks_err *err)
+    KS_MUST_CHECK;
 void ks_trace_builder_destroy(struct ks_trace_builder *builder); /* NULL is fine */
 
-/* Opens the next source; its struct can be filled until seal (pointer stays good). */
+/* Opens the next source; its struct can be filled until seal (pointer stays good). It starts with
+ * rank and world_size -1, run 1 and no start_ns and end_ns: closing fills those from the rows. */
 enum ks_status ks_trace_builder_source_open(struct ks_trace_builder *builder, struct ks_str path,
-                                            struct ks_source **out,
-                                            struct ks_err *err) KS_MUST_CHECK;
+                                            struct ks_source **out, struct ks_err *err)
+    KS_MUST_CHECK;
 /* Ends the source: its open runs are sorted and closed. */
-enum ks_status ks_trace_builder_source_close(struct ks_trace_builder *builder,
-                                             struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_trace_builder_source_close(struct ks_trace_builder *builder, struct ks_err *err)
+    KS_MUST_CHECK;
 /* Keeps a copy of the list of GPUs of a source; out of memory leaves the source without. */
 void ks_trace_builder_gpus(struct ks_trace_builder *builder, struct ks_source *source,
                            const struct ks_gpu_info *gpus, size_t count);
@@ -50,8 +51,8 @@ struct ks_track_key {
 enum ks_status ks_trace_builder_process(struct ks_trace_builder *builder, struct ks_track_key pid,
                                         uint32_t *track, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_trace_builder_thread(struct ks_trace_builder *builder, struct ks_track_key pid,
-                                       struct ks_track_key tid, uint32_t *track,
-                                       struct ks_err *err) KS_MUST_CHECK;
+                                       struct ks_track_key tid, uint32_t *track, struct ks_err *err)
+    KS_MUST_CHECK;
 enum ks_status ks_trace_builder_stream(struct ks_trace_builder *builder, int64_t device,
                                        int64_t stream, uint32_t *device_track,
                                        uint32_t *stream_track, struct ks_err *err) KS_MUST_CHECK;
@@ -61,23 +62,24 @@ struct ks_track *ks_trace_builder_track(struct ks_trace_builder *builder, uint32
 
 /* Appends one row to the open source: times relative to the source's base. */
 enum ks_status ks_trace_builder_slice(struct ks_trace_builder *builder,
-                                      const struct ks_slice_row *row,
-                                      struct ks_err *err) KS_MUST_CHECK;
+                                      const struct ks_slice_row *row, struct ks_err *err)
+    KS_MUST_CHECK;
 enum ks_status ks_trace_builder_gpu(struct ks_trace_builder *builder, const struct ks_gpu_row *row,
                                     struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_trace_builder_memory(struct ks_trace_builder *builder,
-                                       const struct ks_memory_row *row,
-                                       struct ks_err *err) KS_MUST_CHECK;
+                                       const struct ks_memory_row *row, struct ks_err *err)
+    KS_MUST_CHECK;
 enum ks_status ks_trace_builder_mark(struct ks_trace_builder *builder,
-                                     const struct ks_mark_row *row,
-                                     struct ks_err *err) KS_MUST_CHECK;
+                                     const struct ks_mark_row *row, struct ks_err *err)
+    KS_MUST_CHECK;
 /* A collective equal to an earlier one gets its id (>= 1). */
 enum ks_status ks_trace_builder_collective(struct ks_trace_builder *builder,
                                            const struct ks_collective *collective, uint32_t *id,
                                            struct ks_err *err) KS_MUST_CHECK;
 
 /* Makes the trace of all sources whose `run` equals `run` (0: all) and ends the builder in every
- * case: the builder must not be used after. Sources are renumbered in their order. */
+ * case: the builder must not be used after. A source that is still open is closed first. Sources,
+ * and the tracks of those that are left, are renumbered in their order. */
 enum ks_status ks_trace_builder_seal(struct ks_trace_builder *builder, int64_t run,
                                      struct ks_trace **out, struct ks_err *err) KS_MUST_CHECK;
 

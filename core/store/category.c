@@ -95,8 +95,8 @@ const char *ks_category_name(enum ks_category category)
     return names[category];
 }
 
-/* By parts of the name, because CUDA and HIP have a dozen variants of each call (cudaLaunchKernelExC,
- * cuLaunchKernelEx_ptsz, hipExtModuleLaunchKernel, ...). */
+/* By parts of the name, because CUDA and HIP have a dozen variants of each call
+ * (cudaLaunchKernelExC, cuLaunchKernelEx_ptsz, hipExtModuleLaunchKernel, ...). */
 enum ks_link_kind ks_link_kind_of(struct ks_str call_name)
 {
     static const struct {

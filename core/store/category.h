@@ -8,18 +8,18 @@ enum ks_category {
     KS_CATEGORY_NONE = 0, /* no cat: legacy autograd export, hand-made files */
     KS_CATEGORY_CPU_OP,
     KS_CATEGORY_USER_ANNOTATION,
-    KS_CATEGORY_RUNTIME,       /* cuda_runtime, xpu_runtime, mtia_runtime, glow_runtime, ... */
-    KS_CATEGORY_DRIVER,        /* cuda_driver, xpu_driver, ... */
-    KS_CATEGORY_PYTHON,        /* python_function */
-    KS_CATEGORY_OVERHEAD,      /* the profiler itself */
-    KS_CATEGORY_TRACE,         /* span of the recording, in no sum */
-    KS_CATEGORY_OTHER_HOST,    /* anything else on a host thread */
-    KS_CATEGORY_KERNEL,        /* first of the GPU side */
+    KS_CATEGORY_RUNTIME,    /* cuda_runtime, xpu_runtime, mtia_runtime, glow_runtime, ... */
+    KS_CATEGORY_DRIVER,     /* cuda_driver, xpu_driver, ... */
+    KS_CATEGORY_PYTHON,     /* python_function */
+    KS_CATEGORY_OVERHEAD,   /* the profiler itself */
+    KS_CATEGORY_TRACE,      /* span of the recording, in no sum */
+    KS_CATEGORY_OTHER_HOST, /* anything else on a host thread */
+    KS_CATEGORY_KERNEL,     /* first of the GPU side */
     KS_CATEGORY_MEMCPY,
-    KS_CATEGORY_MEMSET,        /* last of what counts as GPU work */
+    KS_CATEGORY_MEMSET, /* last of what counts as GPU work */
     KS_CATEGORY_GPU_ANNOTATION,
-    KS_CATEGORY_GPU_SYNC,      /* cuda_sync, cuda_event */
-    KS_CATEGORY_GPU_OTHER,     /* cuda_profiler_range, collective_comm, ... */
+    KS_CATEGORY_GPU_SYNC,  /* cuda_sync, cuda_event */
+    KS_CATEGORY_GPU_OTHER, /* cuda_profiler_range, collective_comm, ... */
     KS_CATEGORY_COUNT,
 };
 
@@ -42,7 +42,7 @@ static inline bool ks_category_is_work(enum ks_category category)
 enum {
     KS_SLICE_UNFINISHED = 1, /* no end known: shown, adds no time (dur_ns is 0) */
     KS_SLICE_ASYNC = 2,      /* b/e pair: overlaps freely, no self time */
-    KS_SLICE_HIDDEN = 4,     /* torch leaves it out of its tables (profiler::_record_function_enter) */
+    KS_SLICE_HIDDEN = 4, /* torch leaves it out of its tables (profiler::_record_function_enter) */
 };
 
 enum {

@@ -12,7 +12,7 @@ struct ks_chunk {
     size_t size;          /* bytes */
     int64_t spill_offset; /* place in the spill file, -1 none yet */
     uint32_t pins;
-    bool dirty;           /* memory differs from the spill file */
+    bool dirty;             /* memory differs from the spill file */
     struct ks_chunk *newer; /* list of resident, unpinned chunks, oldest first to go */
     struct ks_chunk *older;
 };
@@ -33,8 +33,8 @@ enum ks_status ks_chunk_create(struct ks_chunk_pool *pool, size_t size, struct k
 enum ks_status ks_chunk_create_raw(struct ks_chunk_pool *pool, size_t size, struct ks_chunk **out,
                                    struct ks_err *err) KS_MUST_CHECK;
 void ks_chunk_destroy(struct ks_chunk_pool *pool, struct ks_chunk *chunk); /* NULL is fine */
-enum ks_status ks_chunk_pin(struct ks_chunk_pool *pool, struct ks_chunk *chunk,
-                            struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_chunk_pin(struct ks_chunk_pool *pool, struct ks_chunk *chunk, struct ks_err *err)
+    KS_MUST_CHECK;
 /* `wrote`: the bytes were changed while pinned. */
 void ks_chunk_unpin(struct ks_chunk_pool *pool, struct ks_chunk *chunk, bool wrote);
 uint64_t ks_chunk_pool_bytes_max(const struct ks_chunk_pool *pool); /* the limit */

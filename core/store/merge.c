@@ -202,15 +202,14 @@ done:
 
 /* Heads sorted, equal ones in the order of the runs. */
 static enum ks_status sort_heads(const struct ks_run *runs, size_t count, bool of_last,
-                                 struct ks_row_head *in, struct ks_row_key *out,
-                                 struct ks_sorter *sorter, struct ks_err *err)
+                                 struct ks_row_head *heads, struct ks_sorter *sorter,
+                                 struct ks_err *err)
 {
     for (size_t i = 0; i < count; i++) {
-        in[i] = of_last ? runs[i].last : runs[i].first;
+        heads[i] = of_last ? runs[i].last : runs[i].first;
     }
     KS_TRY(ks_sorter_reserve(sorter, count, err));
-    ks_sorter_order(sorter, (const char *)in, sizeof(*in), count);
-    memcpy(out, sorter->keys, count * sizeof(*out));
+    ks_sorter_order(sorter, (const char *)heads, sizeof(*heads), count);
     return KS_OK;
 }
 
@@ -244,28 +243,27 @@ enum ks_status ks_merge_depth(const struct ks_run *runs, size_t count, size_t *d
     if (count < 2) {
         return KS_OK;
     }
-    struct ks_sorter sorter;
-    ks_sorter_init(&sorter);
-    struct ks_row_head *heads = ks_alloc(count, sizeof(*heads));
-    struct ks_row_key *firsts = ks_alloc(count, sizeof(*firsts));
-    struct ks_row_key *lasts = ks_alloc(count, sizeof(*lasts));
+    struct ks_sorter firsts;
+    struct ks_sorter lasts;
+    ks_sorter_init(&firsts);
+    ks_sorter_init(&lasts);
     enum ks_status status = KS_OK;
-    if (!heads || !firsts || !lasts) {
+    struct ks_row_head *heads = ks_alloc(count, sizeof(*heads));
+    if (!heads) {
         status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot merge runs: count=%zu", count);
     }
     if (status == KS_OK) {
-        status = sort_heads(runs, count, false, heads, firsts, &sorter, err);
+        status = sort_heads(runs, count, false, heads, &firsts, err);
     }
     if (status == KS_OK) {
-        status = sort_heads(runs, count, true, heads, lasts, &sorter, err);
+        status = sort_heads(runs, count, true, heads, &lasts, err);
     }
     if (status == KS_OK) {
-        *depth = depth_of(firsts, lasts, count);
+        *depth = depth_of(firsts.keys, lasts.keys, count);
     }
     ks_free(heads);
-    ks_free(firsts);
-    ks_free(lasts);
-    ks_sorter_release(&sorter);
+    ks_sorter_release(&firsts);
+    ks_sorter_release(&lasts);
     return status;
 }
 
@@ -331,7 +329,7 @@ static enum ks_status write_run(void *user, char *rows, size_t count, struct ks_
     return KS_OK;
 }
 
-/* Runs that do not overlap each other, because one pass wrote them: runs[begin..) up to the next. */
+/* A chain is runs that do not overlap, because one pass wrote them: from begins[i] to the next. */
 struct chains {
     struct ks_run *runs;
     size_t run_count;

@@ -27,7 +27,8 @@ struct ks_merge {
 };
 
 /* Equal rows come in the order of `runs`. When more than fan_in runs overlap in one place, groups
- * of them are first merged into longer ones. On failure the runs that are left keep their chunks. */
+ * of them are first merged into longer ones. On failure the runs that are left keep their
+ * chunks. */
 enum ks_status ks_merge_runs(const struct ks_merge *merge, struct ks_run *runs, size_t count,
                              struct ks_err *err) KS_MUST_CHECK;
 

@@ -289,7 +289,7 @@ static bool is_device_memory(uint8_t device_type)
            device_type == 20; // CUDA, HIP, XPU, PrivateUse1
 }
 
-/* The sums wrap around on absurd input; their differences, which is all they are for, stay right. */
+/* The sums wrap around on absurd input; their differences, all they are for, stay right. */
 static enum ks_status seal_memory(struct sealer *s, struct ks_memory_row *rows, size_t count,
                                   struct ks_err *err)
 {

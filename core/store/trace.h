@@ -111,7 +111,7 @@ enum { KS_COLUMNS_MAX = 32 };
 struct ks_scan {
     const struct ks_trace *trace;
     enum ks_table_id table;
-    uint64_t columns;    /* bit mask of the columns to pin */
+    uint64_t columns; /* bit mask of the columns to pin */
     uint64_t row_next;
     uint64_t row_end;
     const void *cols[KS_COLUMNS_MAX]; /* filled by next */
@@ -121,8 +121,8 @@ struct ks_scan {
 #define KS_DECLARE_SCAN(table)                                                                     \
     struct ks_##table##_scan {                                                                     \
         struct ks_scan scan;                                                                       \
-        uint64_t row;  /* number of the first row shown */                                         \
-        size_t count;  /* rows shown */                                                            \
+        uint64_t row; /* number of the first row shown */                                          \
+        size_t count; /* rows shown */                                                             \
         struct ks_##table##_cols col;                                                              \
     };                                                                                             \
     /* Rows row_begin .. row_end-1; nothing is pinned before the first next. */                    \
@@ -195,22 +195,22 @@ struct ks_source {
     struct ks_strid path;
     struct ks_strid format;      /* "kineto-json", ... */
     struct ks_strid compression; /* "", "gzip", "zstd" */
-    int64_t rank;       /* -1 unknown */
-    int64_t world_size; /* -1 unknown */
-    struct ks_strid backend;  /* "nccl", ... */
+    int64_t rank;                /* -1 unknown */
+    int64_t world_size;          /* -1 unknown */
+    struct ks_strid backend;     /* "nccl", ... */
     bool has_base;
-    int64_t base_ns;    /* Unix time of time 0 in the file; 0 when it counts from 1970 itself */
-    bool is_absolute;   /* times are Unix times, by base or by themselves */
-    int64_t start_ns;   /* first and last moment seen, relative to base_ns; KS_TIME_NONE: no event */
+    int64_t base_ns;  /* Unix time of time 0 in the file; 0 when it counts from 1970 itself */
+    bool is_absolute; /* times are Unix times, by base or by themselves */
+    int64_t start_ns; /* first and last moment seen, relative to base_ns; KS_TIME_NONE: no event */
     int64_t end_ns;
-    uint64_t events;    /* X, B/E pairs, i, C, b/e pairs that were kept */
-    uint64_t bytes;     /* decompressed size */
+    uint64_t events; /* X, B/E pairs, i, C, b/e pairs that were kept */
+    uint64_t bytes;  /* decompressed size */
     bool record_shapes, with_stack, profile_memory, with_flops, with_modules;
     struct ks_strid torch_version, cuda_version, driver_version, host_name, trace_name, trace_id;
     struct ks_gpu_info *gpus;
     size_t gpu_count;
-    int64_t run;        /* 1-based run this file belongs to */
-    int64_t cycle;      /* 0-based window of its rank within the run */
+    int64_t run;   /* 1-based run this file belongs to */
+    int64_t cycle; /* 0-based window of its rank within the run */
     uint64_t counts[KS_STAT_COUNT];
 };
 
@@ -222,10 +222,10 @@ struct ks_collective {
     struct ks_strid group; /* Process Group Name */
     struct ks_strid ranks; /* Process Group Ranks, text */
     struct ks_strid dtype;
-    int64_t sequence;      /* -1 unknown */
-    int64_t in_elements;   /* -1 unknown */
+    int64_t sequence;    /* -1 unknown */
+    int64_t in_elements; /* -1 unknown */
     int64_t out_elements;
-    int64_t group_size;    /* -1 unknown */
+    int64_t group_size; /* -1 unknown */
 };
 
 struct ks_trace; /* see store/builder.h for how one is made */
@@ -238,11 +238,13 @@ const struct ks_lane *ks_trace_lanes(const struct ks_trace *trace, enum ks_table
 /* Lane of a track in a table, or NULL. */
 const struct ks_lane *ks_trace_lane_find(const struct ks_trace *trace, enum ks_table_id table,
                                          uint32_t track);
-const struct ks_track *ks_trace_track(const struct ks_trace *trace, uint32_t track); /* must exist */
+/* The track must exist. */
+const struct ks_track *ks_trace_track(const struct ks_trace *trace, uint32_t track);
 uint32_t ks_trace_track_count(const struct ks_trace *trace); /* ids are 1 .. count-1 */
 const struct ks_source *ks_trace_source(const struct ks_trace *trace, uint32_t source);
 uint32_t ks_trace_source_count(const struct ks_trace *trace);
-const struct ks_collective *ks_trace_collective(const struct ks_trace *trace, uint32_t id); /* id >= 1 */
+/* id >= 1 */
+const struct ks_collective *ks_trace_collective(const struct ks_trace *trace, uint32_t id);
 struct ks_str ks_trace_str(const struct ks_trace *trace, struct ks_strid id);
 /* Id of a text if some row has it, else 0. */
 struct ks_strid ks_trace_str_find(const struct ks_trace *trace, struct ks_str text);

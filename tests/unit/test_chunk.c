@@ -104,7 +104,7 @@ static void test_random(void **state)
 
 enum { PART = 64 * 1024, PART_COUNT = 64 };
 
-/* Without pins the limit is kept to the byte, and destroyed chunks leave their place in the file. */
+/* Without pins the limit is kept to the byte, and destroyed chunks leave their place to others. */
 static void test_limit(void **state)
 {
     (void)state;
