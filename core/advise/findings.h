@@ -23,28 +23,28 @@ struct ks_saving {
 struct ks_where {
     int64_t steps[KS_FINDING_STEPS_MAX];
     size_t step_count;
-    int64_t rank;   /* KS_UNKNOWN */
-    int64_t device; /* KS_UNKNOWN */
-    int64_t stream; /* KS_UNKNOWN */
+    int64_t rank;                     /* KS_UNKNOWN */
+    int64_t device;                   /* KS_UNKNOWN */
+    int64_t stream;                   /* KS_UNKNOWN */
     struct ks_strid op, module, file; /* 0 unknown */
-    int64_t line;   /* KS_UNKNOWN */
+    int64_t line;                     /* KS_UNKNOWN */
 };
 
 struct ks_finding {
     const struct ks_rule *rule;
     enum ks_impact impact;
-    enum ks_confidence confidence; /* set by ks_findings_add from the width of the saving */
+    enum ks_confidence confidence;    /* set by ks_findings_add from the width of the saving */
     struct ks_saving saving;          /* without the profiler's own cost */
     struct ks_saving saving_in_trace; /* as the trace shows it */
     double share;                     /* middle of the saving / true step, 0-1 */
-    const char *cause;    /* static text ("storage"), NULL none */
-    const char *title;    /* NULL: the rule's title */
-    const char *fix_text; /* text in the findings' arena */
-    const char *fix_code; /* NULL none */
+    const char *cause;                /* static text ("storage"), NULL none */
+    const char *title;                /* NULL: the rule's title */
+    const char *fix_text;             /* text in the findings' arena */
+    const char *fix_code;             /* NULL none */
     const char *verify;
-    int64_t bytes;             /* KS_UNKNOWN */
-    int64_t steps_until_oom;   /* KS_UNKNOWN */
-    const char *group;         /* findings of one cause share a group; NULL: the rule's id */
+    int64_t bytes;           /* KS_UNKNOWN */
+    int64_t steps_until_oom; /* KS_UNKNOWN */
+    const char *group;       /* findings of one cause share a group; NULL: the rule's id */
     bool is_primary;
     struct ks_evidence evidence[KS_EVIDENCE_MAX];
     size_t evidence_count;
@@ -85,8 +85,7 @@ struct ks_rule {
 enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_facts *facts,
                                const struct ks_finding *finding, struct ks_err *err) KS_MUST_CHECK;
 /* printf into the findings' arena; NULL when out of memory. */
-const char *ks_findings_text(struct ks_findings *findings, const char *format, ...)
-    KS_PRINTF(2, 3);
+const char *ks_findings_text(struct ks_findings *findings, const char *format, ...) KS_PRINTF(2, 3);
 
 /* Runs all rules, orders the findings, cuts overlapping savings to the step. `findings` zeroed. */
 enum ks_status ks_findings_compute(const struct ks_facts *facts, struct ks_findings *findings,

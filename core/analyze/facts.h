@@ -23,15 +23,15 @@ struct ks_scope {
 };
 
 enum ks_step_source { /* how the steps were found (steps[].source) */
-    KS_STEPS_NONE,
-    KS_STEPS_PROFILER,    /* ProfilerStep#N */
-    KS_STEPS_MARK,        /* the user's own marks: kinetoscope.step */
-    KS_STEPS_ENGINE,      /* spans of an inference engine */
-    KS_STEPS_OPTIMIZER,   /* Optimizer.step */
-    KS_STEPS_TOP_SPAN,    /* a repeated top-level annotation */
-    KS_STEPS_GRAPH,       /* graph launches */
-    KS_STEPS_PERIOD,      /* period of the launch sequence */
-    KS_STEPS_WINDOW,      /* the whole recording is one step */
+                      KS_STEPS_NONE,
+                      KS_STEPS_PROFILER,  /* ProfilerStep#N */
+                      KS_STEPS_MARK,      /* the user's own marks: kinetoscope.step */
+                      KS_STEPS_ENGINE,    /* spans of an inference engine */
+                      KS_STEPS_OPTIMIZER, /* Optimizer.step */
+                      KS_STEPS_TOP_SPAN,  /* a repeated top-level annotation */
+                      KS_STEPS_GRAPH,     /* graph launches */
+                      KS_STEPS_PERIOD,    /* period of the launch sequence */
+                      KS_STEPS_WINDOW,    /* the whole recording is one step */
 };
 
 enum ks_step_kind { KS_STEP_TRAIN, KS_STEP_PREFILL, KS_STEP_DECODE, KS_STEP_MIXED, KS_STEP_OTHER };
@@ -50,51 +50,52 @@ enum ks_role {
 };
 
 struct ks_step {
-    int64_t number;  /* N of ProfilerStep#N; else counted from 0 */
-    uint32_t index;  /* 0-based within its rank */
+    int64_t number; /* N of ProfilerStep#N; else counted from 0 */
+    uint32_t index; /* 0-based within its rank */
     struct ks_strid name;
     uint32_t source; /* source (file) it comes from; the rank is that of the source */
     uint32_t thread; /* track of the thread it ran on, 0 none */
     enum ks_step_kind kind;
     enum ks_step_source found_by;
-    bool is_complete;  /* false: cut by the end of the recording, or unfinished */
+    bool is_complete;      /* false: cut by the end of the recording, or unfinished */
     int64_t host_start_ns; /* host span */
     int64_t host_ns;
-    int64_t start_ns; /* true step: max(end of the previous true step, host start) .. */
-    int64_t dur_ns;   /* .. max(host end, end of the GPU work launched in it) */
+    int64_t start_ns;     /* true step: max(end of the previous true step, host start) .. */
+    int64_t dur_ns;       /* .. max(host end, end of the GPU work launched in it) */
     int64_t gpu_start_ns; /* span of the GPU work launched in it; KS_UNKNOWN: none */
     int64_t gpu_end_ns;
-    int64_t tokens;   /* KS_UNKNOWN unless an engine span says */
+    int64_t tokens; /* KS_UNKNOWN unless an engine span says */
     int64_t samples;
-    int64_t input_wait_ns; /* time its thread spends in the loader's __next__ inside the true step */
-    int64_t input_idle_ns; /* of that, time in which no device of the rank works */
+    int64_t
+        input_wait_ns; /* time its thread spends in the loader's __next__ inside the true step */
+    int64_t input_idle_ns;               /* of that, time in which no device of the rank works */
     int64_t breakdown_ns[KS_ROLE_COUNT]; /* adds up to dur_ns */
 };
 
 struct ks_device_fact {
     uint32_t track; /* device track */
     uint32_t source;
-    int64_t device; /* ordinal */
+    int64_t device;       /* ordinal */
     struct ks_strid name; /* of the GPU model, 0 unknown */
     int64_t span_ns;      /* first start to last end of GPU work */
     int64_t start_ns;
-    int64_t busy_ns;      /* union of GPU work */
-    int64_t idle_ns;      /* span - busy */
-    int64_t kernel_sum_ns; /* plain sum of kernels, collectives included */
-    int64_t work_sum_ns;   /* plain sum of kernels, copies and sets */
-    int64_t compute_ns;    /* union of kernels that are no collectives */
-    int64_t comm_ns;       /* union of collectives */
+    int64_t busy_ns;         /* union of GPU work */
+    int64_t idle_ns;         /* span - busy */
+    int64_t kernel_sum_ns;   /* plain sum of kernels, collectives included */
+    int64_t work_sum_ns;     /* plain sum of kernels, copies and sets */
+    int64_t compute_ns;      /* union of kernels that are no collectives */
+    int64_t comm_ns;         /* union of collectives */
     int64_t exposed_comm_ns; /* comm not covered by compute */
-    int64_t memcpy_ns;     /* union of copies */
+    int64_t memcpy_ns;       /* union of copies */
     uint64_t work_count;
     uint64_t kernel_count;
-    double sm_efficiency;  /* duration-weighted min(blocks per SM, 1) over the span; NaN unknown */
-    double occupancy;      /* duration-weighted est. achieved occupancy, 0-1; NaN unknown */
+    double sm_efficiency; /* duration-weighted min(blocks per SM, 1) over the span; NaN unknown */
+    double occupancy;     /* duration-weighted est. achieved occupancy, 0-1; NaN unknown */
     double tensor_core_share; /* kernel time of tensor-core kernels / kernel time without comm */
 };
 
 struct ks_stream_fact {
-    uint32_t track;  /* stream track */
+    uint32_t track; /* stream track */
     uint32_t source;
     int64_t device;
     int64_t stream;
@@ -107,8 +108,8 @@ enum ks_operator_kind { KS_OPERATOR_OP, KS_OPERATOR_ANNOTATION, KS_OPERATOR_RUNT
 
 /* One row of torch's key_averages, host side. Show it by ks_operator_label. */
 struct ks_operator_fact {
-    struct ks_strid name; /* of folded steps: that of one of them */
-    bool is_folded_step;  /* all ProfilerStep#N, which torch shows as ProfilerStep* */
+    struct ks_strid name;   /* of folded steps: that of one of them */
+    bool is_folded_step;    /* all ProfilerStep#N, which torch shows as ProfilerStep* */
     struct ks_strid shapes; /* only when grouped by shape */
     enum ks_operator_kind kind;
     int64_t calls;
@@ -117,11 +118,11 @@ struct ks_operator_fact {
     int64_t self_exclusive_ns; /* ours: minus the union of direct children, Python frames too */
     int64_t device_ns;
     int64_t self_device_ns;
-    int64_t cpu_bytes;         /* KS_UNKNOWN without profile_memory, as the next three */
+    int64_t cpu_bytes; /* KS_UNKNOWN without profile_memory, as the next three */
     int64_t self_cpu_bytes;
     int64_t device_bytes;
     int64_t self_device_bytes;
-    int64_t flops;             /* 0: torch knows no formula; KS_UNKNOWN: no shapes recorded */
+    int64_t flops; /* 0: torch knows no formula; KS_UNKNOWN: no shapes recorded */
 };
 
 struct ks_kernel_fact {
@@ -134,38 +135,40 @@ struct ks_kernel_fact {
     int64_t max_ns;
     bool is_communication;
     bool is_tensor_core;
-    double occupancy;          /* mean over calls with a value, duration-weighted; NaN none */
+    double occupancy; /* mean over calls with a value, duration-weighted; NaN none */
 };
 
 struct ks_copy_fact {
-    struct ks_strid kind; /* "Memcpy HtoD (Pageable -> Device)"; ks_copy_label cuts the first word */
+    struct ks_strid
+        kind; /* "Memcpy HtoD (Pageable -> Device)"; ks_copy_label cuts the first word */
     int64_t calls;
-    int64_t bytes;        /* KS_UNKNOWN when no row says */
+    int64_t bytes; /* KS_UNKNOWN when no row says */
     int64_t total_ns;
-    int64_t timed_bytes;  /* bytes of the calls with a duration, for the rate */
+    int64_t timed_bytes; /* bytes of the calls with a duration, for the rate */
     int64_t timed_ns;
     int64_t zero_duration_calls;
 };
 
 struct ks_link_fact {
-    int64_t launches;              /* calls meant to launch work */
+    int64_t launches; /* calls meant to launch work */
     int64_t kernel_launches, graph_launches, memcpy_launches, memset_launches;
-    int64_t linked;                /* GPU work rows with a launching call */
-    int64_t orphan_gpu_events;     /* without */
+    int64_t linked;            /* GPU work rows with a launching call */
+    int64_t orphan_gpu_events; /* without */
     int64_t launches_without_work;
-    int64_t delay_ns_min;          /* launch start to first GPU start, once a launch; KS_UNKNOWN */
+    int64_t delay_ns_min; /* launch start to first GPU start, once a launch; KS_UNKNOWN */
     int64_t delay_ns_median;
     int64_t delay_ns_max;
-    int64_t gpu_before_launch;     /* launches whose work starts before them: in no delay */
+    int64_t gpu_before_launch; /* launches whose work starts before them: in no delay */
 };
 
 /* Waiting for the next batch, over all complete steps of a rank. */
 struct ks_input_fact {
     uint32_t source;
-    bool has_loader;        /* some loader span was seen */
+    bool has_loader; /* some loader span was seen */
     uint64_t batches;
-    int64_t wait_ns_total;  /* step thread in the loader's __next__ */
-    int64_t idle_wait_ns_total; /* of that, time in which the compute device was idle (GPU), or all */
+    int64_t wait_ns_total; /* step thread in the loader's __next__ */
+    int64_t
+        idle_wait_ns_total; /* of that, time in which the compute device was idle (GPU), or all */
     bool is_single_process; /* _SingleProcessDataLoaderIter: num_workers=0 */
     int64_t loader_cpu_ns;  /* operators inside __next__: work that moves to a worker */
     int64_t collate_ns;     /* of that, joining samples to a batch (aten::stack, aten::cat) */
@@ -192,7 +195,7 @@ struct ks_facts {
     struct ks_step *steps; /* by source, then time */
     size_t step_count;
     struct ks_step_range *step_ranges; /* one for each source */
-    int64_t step_ns_total; /* sum of dur_ns of the complete steps */
+    int64_t step_ns_total;             /* sum of dur_ns of the complete steps */
     size_t complete_step_count;
 
     struct ks_device_fact *devices;
@@ -208,11 +211,11 @@ struct ks_facts {
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
-    int64_t overhead_ns; /* rows of the profiler itself: their union */
-    int64_t row_cost_ns; /* estimated host time that recording one row takes; 0: too few rows */
+    int64_t overhead_ns;      /* rows of the profiler itself: their union */
+    int64_t row_cost_ns;      /* estimated host time that recording one row takes */
     uint64_t parents_guessed; /* slices whose parent was not searched to the end */
-    bool has_gpu;        /* some GPU work row exists */
-    bool has_memory;     /* allocator events exist */
+    bool has_gpu;             /* some GPU work row exists */
+    bool has_memory;          /* allocator events exist */
     bool has_shapes;
 };
 

@@ -1,0 +1,192 @@
+#include "advise/findings.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "measure/sum.h"
+
+enum { STEPS_UNTIL_OOM_URGENT = 10000 };
+
+static const double share_of_note = 0.05; /* from here on a time finding comes before risks */
+
+static int64_t mean_step_ns(const struct ks_facts *facts)
+{
+    return facts->complete_step_count ? facts->step_ns_total / (int64_t)facts->complete_step_count
+                                      : 0;
+}
+
+static int64_t middle(const struct ks_saving *saving)
+{
+    return saving->low_ns + ks_sum_sub(saving->high_ns, saving->low_ns) / 2;
+}
+
+static enum ks_confidence confidence_of(const struct ks_saving *saving)
+{
+    if (saving->high_ns <= ks_sum_add(saving->low_ns, saving->low_ns / 2)) {
+        return KS_CONFIDENCE_HIGH;
+    }
+    return saving->high_ns <= ks_sum_scale(saving->low_ns < 0 ? 0 : saving->low_ns, 3)
+               ? KS_CONFIDENCE_MEDIUM
+               : KS_CONFIDENCE_LOW;
+}
+
+/* No finding promises more than the whole step, or less than nothing. */
+static void clamp_saving(struct ks_saving *saving, int64_t step_ns)
+{
+    saving->high_ns = saving->high_ns < 0 ? 0 : saving->high_ns;
+    saving->high_ns = step_ns > 0 && saving->high_ns > step_ns ? step_ns : saving->high_ns;
+    saving->low_ns = saving->low_ns < 0 ? 0 : saving->low_ns;
+    saving->low_ns = saving->low_ns > saving->high_ns ? saving->high_ns : saving->low_ns;
+}
+
+static enum ks_status reserve_one(struct ks_findings *findings, struct ks_err *err)
+{
+    if (findings->count < findings->capacity) {
+        return KS_OK;
+    }
+    size_t capacity = findings->capacity ? 2 * findings->capacity : 8;
+    struct ks_finding *list = ks_new(&findings->arena, struct ks_finding, capacity);
+    if (!list) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep findings: count=%zu",
+                       findings->count);
+    }
+    if (findings->count > 0) {
+        memcpy(list, findings->list, findings->count * sizeof(*list));
+    }
+    findings->list = list;
+    findings->capacity = capacity;
+    return KS_OK;
+}
+
+enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_facts *facts,
+                               const struct ks_finding *finding, struct ks_err *err)
+{
+    KS_ASSERT(finding->rule != NULL);
+    KS_TRY(reserve_one(findings, err));
+    struct ks_finding *added = &findings->list[findings->count++];
+    int64_t step_ns = mean_step_ns(facts);
+    *added = *finding;
+    added->impact = finding->rule->impact;
+    clamp_saving(&added->saving, step_ns);
+    clamp_saving(&added->saving_in_trace, step_ns);
+    added->share = step_ns > 0 ? (double)middle(&added->saving) / (double)step_ns : 0;
+    added->confidence = confidence_of(&added->saving);
+    added->title = finding->title ? finding->title : finding->rule->title;
+    added->group = finding->group ? finding->group : finding->rule->id;
+    return KS_OK;
+}
+
+const char *ks_findings_text(struct ks_findings *findings, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    va_list again;
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = len >= 0 ? ks_new(&findings->arena, char, (size_t)len + 1) : NULL;
+    if (text) {
+        vsnprintf(text, (size_t)len + 1, format, again);
+    }
+    va_end(again);
+    return text;
+}
+
+/* Running out of memory soon comes first, then time worth having, then other risks, then the rest
+ * of the time findings. */
+static int urgency(const struct ks_finding *finding)
+{
+    if (finding->impact != KS_IMPACT_TIME) {
+        bool is_near = finding->steps_until_oom != KS_UNKNOWN &&
+                       finding->steps_until_oom < STEPS_UNTIL_OOM_URGENT;
+        return is_near ? 0 : 2;
+    }
+    return finding->share >= share_of_note ? 1 : 3;
+}
+
+static int compare_findings(const void *left, const void *right)
+{
+    const struct ks_finding *a = left;
+    const struct ks_finding *b = right;
+    if (urgency(a) != urgency(b)) {
+        return urgency(a) < urgency(b) ? -1 : 1;
+    }
+    if (middle(&a->saving) != middle(&b->saving)) {
+        return middle(&a->saving) > middle(&b->saving) ? -1 : 1;
+    }
+    int order = strcmp(a->rule->id, b->rule->id);
+    return order ? order : (a->where.rank > b->where.rank) - (a->where.rank < b->where.rank);
+}
+
+/* The first finding of a group stands for it; savings of the others are not added to it. */
+static void mark_primary(struct ks_findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        struct ks_finding *finding = &findings->list[i];
+        finding->is_primary = true;
+        for (size_t earlier = 0; earlier < i && finding->is_primary; earlier++) {
+            finding->is_primary = strcmp(findings->list[earlier].group, finding->group) != 0;
+        }
+    }
+}
+
+/* What is left of the step after the findings before it bounds what a finding may promise. */
+static void cut_overlaps(struct ks_findings *findings, int64_t step_ns)
+{
+    int64_t left_ns = step_ns;
+    for (size_t i = 0; i < findings->count; i++) {
+        struct ks_finding *finding = &findings->list[i];
+        if (finding->impact != KS_IMPACT_TIME || !finding->is_primary || step_ns <= 0) {
+            continue;
+        }
+        clamp_saving(&finding->saving, left_ns > 0 ? left_ns : 1);
+        finding->share = (double)middle(&finding->saving) / (double)step_ns;
+        left_ns = ks_sum_sub(left_ns, middle(&finding->saving));
+    }
+}
+
+static enum ks_status run_rules(const struct ks_facts *facts, struct ks_findings *findings,
+                                struct ks_err *err)
+{
+    size_t count = 0;
+    while (ks_rule_at(count)) {
+        count++;
+    }
+    findings->checks = ks_new(&findings->arena, struct ks_check, count + 1);
+    if (!findings->checks) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot run rules: count=%zu", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct ks_check *check = &findings->checks[findings->check_count++];
+        size_t before = findings->count;
+        *check = (struct ks_check){.rule = ks_rule_at(i), .state = KS_CHECK_FINE};
+        KS_TRY(check->rule->check(facts, findings, check, err));
+        if (findings->count > before) {
+            check->state = KS_CHECK_FOUND;
+        }
+        check->reason = check->reason ? check->reason : "";
+    }
+    return KS_OK;
+}
+
+enum ks_status ks_findings_compute(const struct ks_facts *facts, struct ks_findings *findings,
+                                   struct ks_err *err)
+{
+    ks_arena_init(&findings->arena);
+    KS_TRY(run_rules(facts, findings, err));
+    if (findings->count > 1) {
+        qsort(findings->list, findings->count, sizeof(*findings->list), compare_findings);
+    }
+    mark_primary(findings);
+    cut_overlaps(findings, mean_step_ns(facts));
+    return KS_OK;
+}
+
+void ks_findings_release(struct ks_findings *findings)
+{
+    ks_arena_release(&findings->arena);
+    *findings = (struct ks_findings){0};
+}

@@ -1,0 +1,316 @@
+/* Rule input.starved: the compute device sits idle because the next batch is not ready.
+ *
+ * Claim: at least 5% of step time goes by in the data loader's __next__ while no device of the
+ * rank works. On a CPU run the training thread is the device, so all of the wait counts.
+ *
+ * Evidence: the loader's spans on the step's thread, cut at the true steps, less GPU work.
+ *
+ * Saving, per step, without the profiler: high is the idle wait. Low assumes that
+ * - what recording the loader's own rows costs is no real wait (row_cost_ns each),
+ * - two workers are all that the machine can feed, so a loader that takes W for a batch beside R
+ *   of other work still needs max(R, W / 2): of W at most W / 2 + R goes; when workers exist
+ *   already, their number is doubled,
+ * - handing a batch over from a worker takes HANDOVER_NS,
+ * - on a CPU run operators inside the loader go on competing for the same cores.
+ * `saving_in_trace` is the same without the first correction.
+ *
+ * Silent when: fewer than 2 complete steps, the whole recording is one step, no loader span, or
+ * GPU work is recorded in less than half of the steps.
+ */
+#include "advise/registry.h"
+#include "base/err.h"
+#include "measure/sum.h"
+
+enum {
+    STEPS_MIN = 2,
+    WAIT_PERCENT_MIN = 5,
+    WORKERS_MIN = 2,
+    WORKERS_MAX = 16,
+    HANDOVER_NS =
+        200 * 1000, /* seen: 75 to 99 us on an H100 host, up to 200 us with large batches */
+};
+
+/* Means over the complete steps of a rank. */
+struct per_step {
+    int64_t step_ns;
+    int64_t wait_ns;
+    int64_t idle_ns;
+    int64_t rest_ns;       /* what the step does besides waiting */
+    int64_t loader_cpu_ns; /* operators inside the wait */
+    int64_t collate_ns;
+    int64_t loader_cost_ns; /* of recording the loader's rows */
+    int64_t rest_cost_ns;   /* of recording the other rows */
+    int64_t device_busy_ns;
+    int64_t first_wait_ns; /* of the first complete step alone */
+    bool has_gpu;
+};
+
+static int64_t at_least_zero(int64_t value)
+{
+    return value < 0 ? 0 : value;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct per_step divide(const struct ks_facts *facts, const struct ks_input_fact *input)
+{
+    int64_t steps = (int64_t)input->step_count;
+    struct per_step mean = {
+        .step_ns = input->step_ns_total / steps,
+        .wait_ns = input->wait_ns_total / steps,
+        .idle_ns = input->idle_wait_ns_total / steps,
+        .loader_cpu_ns = input->loader_cpu_ns / steps,
+        .collate_ns = input->collate_ns / steps,
+        .loader_cost_ns = ks_sum_scale((int64_t)input->loader_rows, facts->row_cost_ns) / steps,
+        .rest_cost_ns = ks_sum_scale((int64_t)input->thread_rows, facts->row_cost_ns) / steps,
+        .device_busy_ns = input->device_busy_ns / steps,
+        .has_gpu = input->device_busy_ns > 0,
+    };
+    mean.rest_ns = at_least_zero(mean.step_ns - mean.wait_ns);
+    struct ks_step_range range = facts->step_ranges[input->source];
+    for (size_t i = range.begin; i < range.end; i++) {
+        if (facts->steps[i].is_complete) {
+            mean.first_wait_ns = facts->steps[i].input_idle_ns;
+            break;
+        }
+    }
+    return mean;
+}
+
+/* What goes at least when two workers (or twice as many) load. `wait_ns` and `rest_ns` with or
+ * without the profiler's cost. */
+static int64_t surely_saved(const struct per_step *mean, bool is_single_process, int64_t wait_ns,
+                            int64_t rest_ns, int64_t cpu_ns)
+{
+    rest_ns = rest_ns < mean->device_busy_ns ? mean->device_busy_ns : rest_ns;
+    int64_t loader_ns = is_single_process ? wait_ns : ks_sum_add(wait_ns, rest_ns);
+    int64_t limit_ns = loader_ns / 2 > rest_ns ? loader_ns / 2 : rest_ns;
+    int64_t saved_ns = smaller(wait_ns, ks_sum_sub(ks_sum_add(wait_ns, rest_ns), limit_ns));
+    if (!mean->has_gpu) {
+        saved_ns -= cpu_ns;
+    }
+    return at_least_zero(saved_ns - HANDOVER_NS);
+}
+
+static struct ks_saving estimate(const struct per_step *mean, bool is_single_process)
+{
+    int64_t wait_ns = at_least_zero(mean->idle_ns - mean->loader_cost_ns);
+    int64_t rest_ns = at_least_zero(mean->rest_ns - mean->rest_cost_ns);
+    int64_t cpu_ns = at_least_zero(mean->loader_cpu_ns - mean->loader_cost_ns);
+    return (struct ks_saving){surely_saved(mean, is_single_process, wait_ns, rest_ns, cpu_ns),
+                              mean->idle_ns};
+}
+
+static struct ks_saving estimate_in_trace(const struct per_step *mean, bool is_single_process)
+{
+    return (struct ks_saving){
+        surely_saved(mean, is_single_process, mean->idle_ns, mean->rest_ns, mean->loader_cpu_ns),
+        mean->idle_ns};
+}
+
+/* What the loader does while the step waits. Of worker processes the trace shows nothing but that
+ * they were late, except at their start. */
+static const char *find_cause(const struct per_step *mean, const struct ks_input_fact *input)
+{
+    int64_t waits_ns = ks_sum_scale(mean->idle_ns, (int64_t)input->step_count);
+    if (!input->is_single_process) {
+        bool is_start = input->step_count > STEPS_MIN && mean->first_wait_ns > waits_ns / 2;
+        return is_start ? "worker_start" : mean->loader_cpu_ns > mean->wait_ns / 2 ? "ipc" : NULL;
+    }
+    if (mean->loader_cpu_ns < mean->wait_ns / 2) {
+        return "storage";
+    }
+    return mean->collate_ns > mean->loader_cpu_ns / 2 ? "collate" : "decode";
+}
+
+static int64_t workers_wanted(const struct per_step *mean)
+{
+    int64_t rest_ns = mean->rest_ns > 0 ? mean->rest_ns : 1;
+    int64_t workers = mean->wait_ns / rest_ns + (mean->wait_ns % rest_ns != 0) + 1;
+    workers = workers < WORKERS_MIN ? WORKERS_MIN : workers;
+    return workers > WORKERS_MAX ? WORKERS_MAX : workers;
+}
+
+static void write_fix(struct ks_findings *out, const struct per_step *mean,
+                      const struct ks_input_fact *input, struct ks_finding *finding)
+{
+    const char *pin = mean->has_gpu ? "pin_memory=True, " : "";
+    if (input->is_single_process) {
+        long long workers = workers_wanted(mean);
+        finding->fix_text = ks_findings_text(
+            out,
+            "Load batches in worker processes while the step runs: a batch takes %.1f ms to load "
+            "and the rest of the step %.1f ms, so %lld workers keep up (not more than the machine "
+            "has cores).",
+            (double)mean->wait_ns / 1e6, (double)mean->rest_ns / 1e6, workers);
+        finding->fix_code =
+            ks_findings_text(out,
+                             "DataLoader(dataset, ..., num_workers=min(%lld, os.cpu_count()), "
+                             "persistent_workers=True, %sprefetch_factor=2)",
+                             workers, pin);
+        return;
+    }
+    double factor = mean->rest_ns > 0 ? (double)mean->step_ns / (double)mean->rest_ns : 2.0;
+    factor = factor > WORKERS_MAX ? (double)WORKERS_MAX : factor;
+    if (finding->cause && finding->cause[0] == 'w') {
+        finding->fix_text = ks_findings_text(
+            out, "Keep the worker processes from one epoch to the next: the first batch of the "
+                 "recording waits for them to start.");
+    } else {
+        finding->fix_text = ks_findings_text(
+            out,
+            "The workers deliver too slowly: use about %.1f times as many, or make what they do "
+            "for a sample cheaper.",
+            factor);
+    }
+    finding->fix_code = ks_findings_text(
+        out,
+        "DataLoader(dataset, ..., num_workers=%s, persistent_workers=True, %sprefetch_factor=4)",
+        "min(2 * num_workers, os.cpu_count())", pin);
+}
+
+static void write_evidence(const struct ks_facts *facts, const struct per_step *mean,
+                           const struct ks_input_fact *input, struct ks_finding *finding)
+{
+    const struct ks_evidence all[] = {
+        {"input_wait", (double)mean->wait_ns, "ns"},
+        {"input_idle_wait", (double)mean->idle_ns, "ns"},
+        {"step", (double)mean->step_ns, "ns"},
+        {"operators_in_loader", (double)mean->loader_cpu_ns, "ns"},
+        {"collate", (double)mean->collate_ns, "ns"},
+        {"recorder_cost_in_loader", (double)mean->loader_cost_ns, "ns"},
+        {"recorder_cost_per_row", (double)facts->row_cost_ns, "ns"},
+        {"steps", (double)input->step_count, "count"},
+        {"batches", (double)input->batches, "count"},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(all) && i < KS_EVIDENCE_MAX; i++) {
+        finding->evidence[finding->evidence_count++] = all[i];
+    }
+}
+
+static void write_place(const struct ks_facts *facts, const struct ks_input_fact *input,
+                        struct ks_finding *finding)
+{
+    int64_t rank = ks_trace_source(facts->trace, input->source)->rank;
+    struct ks_where *where = &finding->where;
+    *where = (struct ks_where){.rank = rank < 0 ? KS_UNKNOWN : rank,
+                               .device = KS_UNKNOWN,
+                               .stream = KS_UNKNOWN,
+                               .op = input->name,
+                               .line = KS_UNKNOWN};
+    struct ks_step_range range = facts->step_ranges[input->source];
+    for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
+        if (facts->steps[i].is_complete) {
+            where->steps[where->step_count++] = facts->steps[i].number;
+        }
+    }
+}
+
+/* Why the steps of a rank cannot be judged, or NULL. */
+static const char *obstacle(const struct ks_facts *facts, const struct ks_input_fact *input)
+{
+    struct ks_step_range range = facts->step_ranges[input->source];
+    if (input->step_count < STEPS_MIN) {
+        return "fewer than two complete steps were recorded";
+    }
+    if (facts->steps[range.begin].found_by == KS_STEPS_WINDOW) {
+        return "no steps were found in the recording";
+    }
+    if (!input->has_loader) {
+        return "no data loader was seen on the thread of the steps";
+    }
+    size_t with_work = 0;
+    for (size_t i = range.begin; i < range.end; i++) {
+        with_work += facts->steps[i].gpu_start_ns != KS_UNKNOWN;
+    }
+    if (facts->has_gpu && with_work < (range.end - range.begin + 1) / 2) {
+        return "GPU work is recorded in less than half of the steps";
+    }
+    return NULL;
+}
+
+static bool is_starved(const struct ks_input_fact *input)
+{
+    return input->idle_wait_ns_total > 0 &&
+           input->idle_wait_ns_total / WAIT_PERCENT_MIN >= input->step_ns_total / 100;
+}
+
+static void note_rank(const struct ks_facts *facts, const struct ks_input_fact *input,
+                      struct ks_finding *finding)
+{
+    int64_t rank = ks_trace_source(facts->trace, input->source)->rank;
+    if (rank >= 0 && finding->rank_count < KS_FINDING_RANKS_MAX) {
+        finding->ranks[finding->rank_count++] = rank;
+    }
+}
+
+static enum ks_status report(const struct ks_facts *facts, const struct ks_input_fact *input,
+                             struct ks_finding *finding, struct ks_findings *out,
+                             struct ks_err *err)
+{
+    struct per_step mean = divide(facts, input);
+    finding->rule = &ks_rule_input_starved;
+    finding->saving = estimate(&mean, input->is_single_process);
+    finding->saving_in_trace = estimate_in_trace(&mean, input->is_single_process);
+    finding->cause = find_cause(&mean, input);
+    finding->title = mean.has_gpu ? "The GPU waits for the data loader"
+                                  : "The training thread waits for the data loader";
+    finding->bytes = KS_UNKNOWN;
+    finding->steps_until_oom = KS_UNKNOWN;
+    write_fix(out, &mean, input, finding);
+    write_evidence(facts, &mean, input, finding);
+    write_place(facts, input, finding);
+    finding->verify = "kscope run train.py  # with the fix: input.starved must be gone";
+    if (!finding->fix_text || !finding->fix_code) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write finding");
+    }
+    return ks_findings_add(out, facts, finding, err);
+}
+
+static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
+                            struct ks_check *check, struct ks_err *err)
+{
+    const struct ks_input_fact *worst = NULL;
+    const struct ks_input_fact *calm = NULL;
+    const char *why_not = "no input was recorded";
+    struct ks_finding finding = {0};
+    for (size_t i = 0; i < facts->input_count; i++) {
+        const struct ks_input_fact *input = &facts->inputs[i];
+        const char *here = obstacle(facts, input);
+        if (here) {
+            why_not = here;
+            continue;
+        }
+        calm = input;
+        if (!is_starved(input)) {
+            continue;
+        }
+        note_rank(facts, input, &finding);
+        bool is_worse = !worst || input->idle_wait_ns_total / (int64_t)input->step_count >
+                                      worst->idle_wait_ns_total / (int64_t)worst->step_count;
+        worst = is_worse ? input : worst;
+    }
+    if (worst) {
+        return report(facts, worst, &finding, out, err);
+    }
+    if (!calm) {
+        check->state = KS_CHECK_COULD_NOT;
+        check->reason = why_not;
+        return KS_OK;
+    }
+    check->reason =
+        ks_findings_text(out, "steps wait %.2f of %.2f ms for the next batch",
+                         (double)calm->idle_wait_ns_total / (double)calm->step_count / 1e6,
+                         (double)calm->step_ns_total / (double)calm->step_count / 1e6);
+    return KS_OK;
+}
+
+const struct ks_rule ks_rule_input_starved = {
+    .id = "input.starved",
+    .title = "The compute device waits for the data loader",
+    .impact = KS_IMPACT_TIME,
+    .check = check,
+};

@@ -1,0 +1,34 @@
+/* The analyses and what they share while they run. Results go to `facts`; `names` says what host
+ * rows mean; `scratch` is rewound after each analysis. Adding one: a file with a
+ * ks_<name>_compute, a line here and a line in registry.c, in the order of their needs. */
+#ifndef KS_ANALYZE_REGISTRY_H
+#define KS_ANALYZE_REGISTRY_H
+
+#include "analyze/facts.h"
+#include "analyze/row_names.h"
+
+struct ks_analyzer {
+    const struct ks_trace *trace;
+    struct ks_facts *facts;
+    struct ks_row_names names;
+    struct ks_arena scratch;
+};
+
+struct ks_analysis {
+    const char *name;
+    enum ks_status (*compute)(struct ks_analyzer *analyzer, struct ks_err *err);
+};
+
+/* The index-th analysis, or NULL past the last. */
+const struct ks_analysis *ks_analysis_at(size_t index);
+
+enum ks_status ks_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_breakdown_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_devices_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_kernels_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_launches_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_inputs_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_recorder_cost_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+
+#endif

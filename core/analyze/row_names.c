@@ -1,0 +1,148 @@
+#include "analyze/row_names.h"
+
+#include "analyze/tensor_core.h"
+#include "base/alloc.h"
+#include "base/err.h"
+
+static bool is_digits(struct ks_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.ptr[i] < '0' || s.ptr[i] > '9') {
+            return false;
+        }
+    }
+    return s.len > 0;
+}
+
+static struct ks_str tail(struct ks_str s, size_t from)
+{
+    return (struct ks_str){s.ptr + from, s.len - from};
+}
+
+static bool ends_with(struct ks_str s, struct ks_str end)
+{
+    return s.len >= end.len && ks_str_equal(tail(s, s.len - end.len), end);
+}
+
+static unsigned classify_loader(struct ks_str name)
+{
+    struct ks_str loader = KS_STR("enumerate(DataLoader)#");
+    if (ks_str_starts(name, KS_STR("enumerate(DataPipe)#"))) {
+        return KS_NAME_LOADER | KS_NAME_LOADER_SINGLE;
+    }
+    if (ks_str_starts(name, loader) && ends_with(name, KS_STR(".__next__"))) {
+        bool is_single = ks_str_contains(name, KS_STR("_SingleProcess"));
+        return KS_NAME_LOADER | (is_single ? KS_NAME_LOADER_SINGLE : 0u);
+    }
+    return 0;
+}
+
+/* The names that torch's own table leaves out (torch/autograd/profiler_util.py). */
+static bool is_dropped(struct ks_str name)
+{
+    static const char *const dropped[] = {
+        "[memory]",
+        "[OutOfMemory]",
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "aten::is_leaf",
+        "aten::output_nr",
+        "aten::_version",
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(dropped); i++) {
+        if (ks_str_equal(name, ks_str_from(dropped[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_with_flops(struct ks_str name)
+{
+    static const char *const known[] = {"aten::conv2d",  "aten::mm",  "aten::addmm", "aten::bmm",
+                                        "aten::baddbmm", "aten::add", "aten::mul"};
+    for (size_t i = 0; i < KS_COUNT_OF(known); i++) {
+        if (ks_str_equal(name, ks_str_from(known[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_engine(struct ks_str name)
+{
+    return ks_str_starts(name, KS_STR("execute_context_")) ||
+           ks_str_starts(name, KS_STR("step[")) || ks_str_starts(name, KS_STR("prefill[")) ||
+           ks_str_starts(name, KS_STR("decode["));
+}
+
+unsigned ks_row_names_classify(struct ks_str name)
+{
+    struct ks_str step = KS_STR("ProfilerStep#");
+    struct ks_str mark = KS_STR("kinetoscope.step");
+    unsigned flags = KS_NAME_KNOWN | classify_loader(name);
+    if (ks_str_starts(name, step) && is_digits(tail(name, step.len))) {
+        flags |= KS_NAME_PROFILER_STEP | KS_NAME_STEP;
+    }
+    if (ks_str_starts(name, mark) && (name.len == mark.len || name.ptr[mark.len] == '#')) {
+        flags |= KS_NAME_MARK;
+    }
+    if (is_dropped(name)) {
+        flags |= KS_NAME_DROPPED;
+    }
+    if (ks_str_starts(name, KS_STR("Optimizer.step#"))) {
+        flags |= KS_NAME_OPTIMIZER | KS_NAME_TRAINING;
+    }
+    if (ks_str_starts(name, KS_STR("autograd::engine::evaluate_function"))) {
+        flags |= KS_NAME_TRAINING;
+    }
+    if (is_engine(name)) {
+        flags |= KS_NAME_ENGINE;
+    }
+    if (ks_str_starts(name, KS_STR("gloo:")) || ks_str_starts(name, KS_STR("mpi:"))) {
+        flags |= KS_NAME_HOST_COMM;
+    }
+    if (ks_str_equal(name, KS_STR("aten::stack")) || ks_str_equal(name, KS_STR("aten::cat"))) {
+        flags |= KS_NAME_COLLATE;
+    }
+    if (is_with_flops(name)) {
+        flags |= KS_NAME_FLOPS;
+    }
+    return flags;
+}
+
+enum ks_status ks_row_names_init(struct ks_row_names *names, const struct ks_trace *trace,
+                                 struct ks_err *err)
+{
+    size_t count = (size_t)ks_trace_str_count(trace) + 1;
+    *names = (struct ks_row_names){trace, ks_alloc(count, sizeof(uint16_t))};
+    if (!names->flags) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot classify names: count=%zu", count);
+    }
+    return KS_OK;
+}
+
+void ks_row_names_release(struct ks_row_names *names)
+{
+    ks_free(names->flags);
+    names->flags = NULL;
+}
+
+unsigned ks_row_names_find(struct ks_row_names *names, uint32_t name)
+{
+    unsigned flags = ks_row_names_classify(ks_trace_str(names->trace, (struct ks_strid){name}));
+    names->flags[name] = (uint16_t)(names->flags[name] | flags);
+    return names->flags[name];
+}
+
+bool ks_row_names_is_tensor_core(struct ks_row_names *names, uint32_t kernel_name)
+{
+    if (!(names->flags[kernel_name] & KS_NAME_KERNEL_KNOWN)) {
+        struct ks_str text = ks_trace_str(names->trace, (struct ks_strid){kernel_name});
+        unsigned flags = KS_NAME_KERNEL_KNOWN;
+        flags |= ks_tensor_core_is_used(text) ? KS_NAME_TENSOR_CORE : 0u;
+        names->flags[kernel_name] = (uint16_t)(names->flags[kernel_name] | flags);
+    }
+    return names->flags[kernel_name] & KS_NAME_TENSOR_CORE;
+}

@@ -1,0 +1,48 @@
+/* What the name of a row means, looked up once per name and kept as flags by string id, so
+ * that loops over rows never look at text. Not thread-safe: flags are found at first use. */
+#ifndef KS_ANALYZE_ROW_NAMES_H
+#define KS_ANALYZE_ROW_NAMES_H
+
+#include "store/trace.h"
+
+enum {
+    KS_NAME_KNOWN = 1,           /* the flags were looked up */
+    KS_NAME_PROFILER_STEP = 2,   /* ProfilerStep#N */
+    KS_NAME_STEP = 4,            /* defines the steps of this trace: no work of its own */
+    KS_NAME_LOADER = 8,          /* the data loader's __next__ */
+    KS_NAME_LOADER_SINGLE = 16,  /* ... in the training process */
+    KS_NAME_DROPPED = 32,        /* torch keeps it out of its tables */
+    KS_NAME_TRAINING = 64,       /* backward or optimizer: the step trains */
+    KS_NAME_OPTIMIZER = 128,     /* Optimizer.step#... */
+    KS_NAME_ENGINE = 256,        /* span of an inference engine's iteration */
+    KS_NAME_MARK = 512,          /* kinetoscope.step */
+    KS_NAME_HOST_COMM = 1024,    /* collective that runs on the host (gloo, mpi) */
+    KS_NAME_COLLATE = 2048,      /* joins samples to a batch */
+    KS_NAME_FLOPS = 4096,        /* torch has a FLOPs formula for it */
+    KS_NAME_KERNEL_KNOWN = 8192, /* the next one was looked up (names of kernels only) */
+    KS_NAME_TENSOR_CORE = 16384,
+};
+
+struct ks_row_names {
+    const struct ks_trace *trace;
+    uint16_t *flags; /* by string id */
+};
+
+/* Flags of one text. */
+unsigned ks_row_names_classify(struct ks_str name);
+
+enum ks_status ks_row_names_init(struct ks_row_names *names, const struct ks_trace *trace,
+                                 struct ks_err *err) KS_MUST_CHECK;
+void ks_row_names_release(struct ks_row_names *names);
+unsigned ks_row_names_find(struct ks_row_names *names, uint32_t name);
+
+static inline unsigned ks_row_names_get(struct ks_row_names *names, uint32_t name)
+{
+    unsigned flags = names->flags[name];
+    return flags & KS_NAME_KNOWN ? flags : ks_row_names_find(names, name);
+}
+
+/* Does the kernel of this name use tensor cores? */
+bool ks_row_names_is_tensor_core(struct ks_row_names *names, uint32_t kernel_name);
+
+#endif
