@@ -568,7 +568,7 @@ static enum ks_status note_row(struct state *state, const struct ks_slice_scan *
     enum ks_operator_kind kind = KS_OPERATOR_OP;
     bool is_shown = kind_of(category, &kind) && !(name_flags & KS_NAME_DROPPED) &&
                     !(scan->col.flags[i] & KS_SLICE_HIDDEN);
-    uint32_t index;
+    uint32_t index = NONE;
     KS_TRY(take_row(state, &index, err));
     struct open_row *row = &state->pool[index];
     *row = (struct open_row){.start_ns = scan->col.start_ns[i],

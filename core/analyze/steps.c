@@ -202,22 +202,49 @@ static void note_before(struct draft *draft, int64_t start_ns, int64_t end_ns, i
 
 /* ------------------------------------------------------------ true steps */
 
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* True end of a step that starts at `start_ns`. */
+static int64_t true_end(const struct ks_step *step, int64_t start_ns)
+{
+    int64_t end_ns = ks_sum_add(step->host_start_ns, step->host_ns);
+    if (step->gpu_end_ns != KS_UNKNOWN) {
+        end_ns = later(end_ns, step->gpu_end_ns);
+    }
+    return later(end_ns, start_ns);
+}
+
+/* When the first step begins: not before the device is done with earlier work, but then all steps
+ * together would be shorter than the host took for them if that work was only a queue that the
+ * host let run empty meanwhile: they are not. */
+static int64_t first_start(const struct draft *draft)
+{
+    const struct ks_step *steps = draft->steps;
+    int64_t host_start_ns = steps[0].host_start_ns;
+    if (draft->before_ns == KS_UNKNOWN || draft->before_ns <= host_start_ns) {
+        return host_start_ns;
+    }
+    int64_t end_ns = draft->before_ns;
+    int64_t host_end_ns = host_start_ns;
+    for (size_t i = 0; i < draft->spans.count; i++) {
+        end_ns = true_end(&steps[i], later(end_ns, steps[i].host_start_ns));
+        host_end_ns = later(host_end_ns, ks_sum_add(steps[i].host_start_ns, steps[i].host_ns));
+    }
+    int64_t latest_ns = ks_sum_sub(end_ns, ks_sum_sub(host_end_ns, host_start_ns));
+    return later(host_start_ns, latest_ns < draft->before_ns ? latest_ns : draft->before_ns);
+}
+
 static void lay_end_to_end(struct draft *draft)
 {
-    int64_t previous_end_ns = draft->before_ns;
+    int64_t free_ns = draft->spans.count > 0 ? first_start(draft) : 0;
     for (size_t i = 0; i < draft->spans.count; i++) {
         struct ks_step *step = &draft->steps[i];
-        int64_t end_ns = ks_sum_add(step->host_start_ns, step->host_ns);
-        int64_t start_ns = step->host_start_ns;
-        if (previous_end_ns != KS_UNKNOWN && previous_end_ns > start_ns) {
-            start_ns = previous_end_ns;
-        }
-        if (step->gpu_end_ns != KS_UNKNOWN && step->gpu_end_ns > end_ns) {
-            end_ns = step->gpu_end_ns;
-        }
-        step->start_ns = start_ns;
-        step->dur_ns = end_ns > start_ns ? ks_sum_sub(end_ns, start_ns) : 0;
-        previous_end_ns = ks_sum_add(start_ns, step->dur_ns);
+        step->start_ns = later(free_ns, step->host_start_ns);
+        free_ns = true_end(step, step->start_ns);
+        step->dur_ns = ks_sum_sub(free_ns, step->start_ns);
     }
 }
 
