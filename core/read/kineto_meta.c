@@ -155,10 +155,22 @@ static enum ks_json device_key(struct kineto *k, struct ks_json_cursor *c, struc
     return ks_json_skip(c);
 }
 
+/* Out of memory leaves the source without: metadata is worth less than the events behind it. */
+static void keep_devices(struct kineto *k, const struct ks_gpu_info *gpus, size_t count)
+{
+    struct ks_source *s = k->to.source;
+    if (count > s->gpu_count) {
+        s->gpus = ks_new(ks_trace_builder_arena(k->to.builder), struct ks_gpu_info, count);
+    }
+    s->gpu_count = s->gpus ? count : 0;
+    if (s->gpus) {
+        memcpy(s->gpus, gpus, count * sizeof(*gpus));
+    }
+}
+
 /* The list is taken in one go (it starts over when the window ends inside it). */
 static enum ks_json take_devices(struct kineto *k, struct ks_json_cursor *c)
 {
-    struct ks_source *s = k->to.source;
     char ch;
     enum ks_json step = ks_json_peek(c, &ch);
     if (step != KS_JSON_OK || ch != '[') {
@@ -187,7 +199,7 @@ static enum ks_json take_devices(struct kineto *k, struct ks_json_cursor *c)
         }
     }
     if (step == KS_JSON_OK && count > 0) {
-        ks_trace_builder_gpus(k->to.builder, s, gpus, count);
+        keep_devices(k, gpus, count);
     }
     return step;
 }
