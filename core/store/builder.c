@@ -13,7 +13,7 @@ enum {
     ROW_BYTES_TYPICAL = 64, /* chunk_rows rows of a run are about as large as of a column set */
     RUN_BYTES_MIN = 4 * 1024,
     RUN_BYTES_MAX = 4 * 1024 * 1024, /* what the pool cuts from its slabs */
-    BUDGET_PARTS = 16,               /* a run takes at most this part of the chunk memory */
+    BUDGET_PARTS = 64, /* a run is at most this part of the memory: lanes need one each */
     TRACKS_MAX = INT32_MAX,
 };
 
