@@ -32,7 +32,7 @@ setup: ## install everything that any target needs, except for bench
 build: ## release build: build/kscope is the program
 	@tools/setup.sh demo
 	$(call configure,build,-Dbuildtype=release -Dwerror=$(WERROR))
-	@ninja -C build --quiet
+	@ninja -C build --quiet kscope
 
 release: build ## the same as build
 
@@ -62,16 +62,19 @@ demo: build ## profile a real training script and show what slows it down
 test: ## all tests: C units, golden cases, fuzz corpus, end to end (under 8 minutes)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory build
+	@ninja -C build --quiet
 	@$(PYTHON) tools/run_tests.py --build build
 
 test-unit: ## C unit tests only (under 60 seconds)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory build
+	@ninja -C build --quiet
 	@$(PYTHON) tools/run_tests.py --build build --only c
 
 test-torch: ## only the tests that train with torch
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory build
+	@ninja -C build --quiet
 	@$(PYTHON) tools/run_tests.py --build build --only python -- -m torch
 
 test-asan: dev ## C unit tests and golden cases under the sanitizers
