@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
@@ -204,6 +205,62 @@ static enum ks_json take_devices(struct kineto *k, struct ks_json_cursor *c)
     return step;
 }
 
+static int compare_int64(const void *a, const void *b)
+{
+    const int64_t *x = a;
+    const int64_t *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Median of a list of step times; those past KINETO_STEP_TIMES_MAX do not count. */
+static enum ks_json take_step_times(struct ks_json_cursor *c, int64_t *median)
+{
+    int64_t times[KINETO_STEP_TIMES_MAX];
+    size_t count = 0;
+    char ch;
+    enum ks_json step = ks_json_peek(c, &ch);
+    if (step != KS_JSON_OK || ch != '[') {
+        return step == KS_JSON_OK ? ks_json_skip(c) : step;
+    }
+    c->at++;
+    step = ks_json_peek(c, &ch);
+    bool more = step == KS_JSON_OK && ch != ']';
+    if (step == KS_JSON_OK && !more) {
+        c->at++;
+    }
+    while (more) {
+        int64_t value = 0;
+        step = take_number(c, &value);
+        if (step == KS_JSON_OK) {
+            step = ks_json_next(c, ']', &more);
+        }
+        if (step != KS_JSON_OK) {
+            return step;
+        }
+        if (count < KINETO_STEP_TIMES_MAX && value > 0) {
+            times[count++] = value;
+        }
+    }
+    qsort(times, count, sizeof(*times), compare_int64);
+    *median = count > 0 ? times[count / 2] : 0;
+    return step;
+}
+
+/* What `kscope run` writes beside the events. */
+static enum ks_json run_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
+                            void *user)
+{
+    struct ks_source *s = user;
+    (void)k;
+    if (ks_str_equal(key, KS_STR("cut_step"))) {
+        return ks_json_int(c, &s->cut_step, &s->has_cut_step);
+    }
+    if (ks_str_equal(key, KS_STR("unprofiled_step_ns"))) {
+        return take_step_times(c, &s->unprofiled_step_ns);
+    }
+    return ks_json_skip(c);
+}
+
 static enum ks_json switch_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
                                bool *known)
 {
@@ -265,6 +322,9 @@ enum ks_json kineto_meta_parse(struct kineto *k, struct ks_json_cursor *c, struc
     }
     if (ks_str_equal(key, KS_STR("distributedInfo"))) {
         return each_key(k, c, distributed_key, s);
+    }
+    if (ks_str_equal(key, KS_STR("kinetoscope"))) {
+        return each_key(k, c, run_key, s);
     }
     if (ks_str_equal(key, KS_STR("deviceProperties")) ||
         ks_str_equal(key, KS_STR("computeProperties"))) {

@@ -100,6 +100,24 @@ static void number_cycles(struct ks_trace_builder *builder, uint32_t index)
     }
 }
 
+/* A file without a clock cannot be put beside one that has one: it is shown as starting with the
+ * earliest of them. Its counter unaligned_clock says so. */
+static void place_unaligned(struct ks_trace_builder *builder, uint32_t index)
+{
+    struct ks_source *s = ks_trace_builder_source(builder, index);
+    int64_t first = KS_TIME_NONE;
+    for (uint32_t i = 0; i < ks_trace_builder_source_count(builder); i++) {
+        const struct ks_source *other = ks_trace_builder_source(builder, i);
+        if (other->run == s->run && other->is_absolute && has_time(other) &&
+            (first == KS_TIME_NONE || abs_start(other) < first)) {
+            first = abs_start(other);
+        }
+    }
+    if (!s->is_absolute && has_time(s) && first != KS_TIME_NONE) {
+        s->base_ns = first - s->start_ns;
+    }
+}
+
 void ks_runs_assign(struct ks_trace_builder *builder, int64_t *run_count)
 {
     uint32_t count = ks_trace_builder_source_count(builder);
@@ -119,6 +137,7 @@ void ks_runs_assign(struct ks_trace_builder *builder, int64_t *run_count)
     }
     for (uint32_t i = 0; i < count; i++) {
         if (ks_trace_builder_source(builder, i)->run >= 0) {
+            place_unaligned(builder, i);
             number_cycles(builder, i);
         }
     }
