@@ -25,8 +25,9 @@ static void cover_add(struct cover *cover, int64_t start_ns, int64_t end_ns)
     int64_t from_ns = start_ns > cover->end_ns ? start_ns : cover->end_ns;
     if (end_ns > from_ns) {
         cover->total_ns = ks_sum_add(cover->total_ns, end_ns - from_ns);
-        cover->end_ns = end_ns;
     }
+    /* Also when the row lasts 0 ns: the span ends with it. */
+    cover->end_ns = end_ns > cover->end_ns ? end_ns : cover->end_ns;
 }
 
 static int64_t cover_span(const struct cover *cover)

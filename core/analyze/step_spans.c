@@ -234,8 +234,8 @@ static enum ks_status cut_at_optimizer(const struct ks_step_candidates *candidat
     int64_t start_ns = candidates->start_ns;
     for (size_t i = 0; i < candidates->optimizer.count; i++) {
         const struct ks_step_span *step = &candidates->optimizer.items[i];
-        if (step->name != name) {
-            continue;
+        if (step->name != name || step->end_ns <= start_ns) {
+            continue; /* another optimizer, or one that steps inside the last */
         }
         struct ks_step_span span = {.start_ns = start_ns,
                                     .end_ns = step->end_ns,
