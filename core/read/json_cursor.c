@@ -32,25 +32,25 @@ static bool looks_like_key(const char *p)
     while (q - p < KEY_AHEAD_MAX && *q != '"' && *q != '\n' && *q != '\0') {
         q++;
     }
-    return *q == '"' && *ks_json_past_blanks(q + 1) == ':';
+    return *q == '"' && *ks_scan_blanks(q + 1) == ':';
 }
 
 /* Could JSON go on like this behind the closing quote of a value (or of a key)? Used only on
  * events whose plain reading failed, so a wrong guess costs one event that was lost anyway. */
 static bool goes_on_like_json(const struct ks_json_cursor *c, const char *p, bool is_key)
 {
-    p = ks_json_past_blanks(p);
+    p = ks_scan_blanks(p);
     if (is_key) {
         return *p == ':';
     }
     if (*p == ',') {
-        p = ks_json_past_blanks(p + 1);
+        p = ks_scan_blanks(p + 1);
         return c->in_array ? *p != '\0' && strchr("\"-0123456789tfnIN[{", *p) : looks_like_key(p);
     }
     if (*p != '}' && *p != ']') {
         return p >= c->end;
     }
-    p = ks_json_past_blanks(p + 1);
+    p = ks_scan_blanks(p + 1);
     return *p == ',' || *p == '}' || *p == ']' || p >= c->end;
 }
 
@@ -258,28 +258,13 @@ enum ks_json ks_json_kind_of(struct ks_json_cursor *c, enum ks_json_kind *kind)
     return ks_json_scalar(&look, &text, kind);
 }
 
-/* Character classes of number arrays: 1 inside, 2 opens, 3 closes, 0 anything else. */
-static const unsigned char NUMBER_CLASS[256] = {
-    ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1, ['7'] = 1,
-    ['8'] = 1, ['9'] = 1, [','] = 1, [' '] = 1, ['-'] = 1, ['['] = 2, [']'] = 3,
-};
-
-bool ks_json_skip_numbers(struct ks_json_cursor *c)
+/* Takes an array of plain numbers, nested or not; false says nothing and takes nothing. Commas and
+ * signs are not checked, so exact cursors do not use it. */
+static bool skip_numbers(struct ks_json_cursor *c)
 {
-    int depth = 0;
-    const char *p = c->at;
-    for (;;) {
-        unsigned char class = NUMBER_CLASS[(unsigned char)*p];
-        if (class == 0) {
-            return false;
-        }
-        depth += (class == 2) - (class == 3);
-        p++;
-        if (depth == 0) {
-            c->at = p;
-            return true;
-        }
-    }
+    const char *end = ks_scan_numbers(c->at);
+    c->at = end ? end : c->at;
+    return end != NULL;
 }
 
 /* Takes an array of strings that need no second look (types of inputs, printed scalars). */
@@ -291,7 +276,7 @@ static bool skip_string_array(struct ks_json_cursor *c)
         if (*p != '"') {
             return false;
         }
-        p = ks_json_past_blanks(p + 1);
+        p = ks_scan_blanks(p + 1);
         if (*p == ']') {
             c->at = p + 1;
             return !c->lenient_quotes;
@@ -299,7 +284,7 @@ static bool skip_string_array(struct ks_json_cursor *c)
         if (*p != ',') {
             return false;
         }
-        p = ks_json_past_blanks(p + 1);
+        p = ks_scan_blanks(p + 1);
     }
     return false;
 }
@@ -425,7 +410,7 @@ enum ks_json ks_json_skip_slow(struct ks_json_cursor *c)
     if (ch != '[' && ch != '{') {
         return skip_flat(c);
     }
-    if (ch == '[' && !c->is_exact && (c->at[1] == '"' ? skip_string_array(c) : ks_json_skip_numbers(c))) {
+    if (ch == '[' && !c->is_exact && (c->at[1] == '"' ? skip_string_array(c) : skip_numbers(c))) {
         return KS_JSON_OK;
     }
     bool in_array = c->in_array;

@@ -57,18 +57,10 @@ enum ks_json_kind {
 };
 
 /* Skips blanks, tabs and line ends. Other control bytes stop it like any text. */
-static inline const char *ks_json_past_blanks(const char *p)
-{
-    while (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r') {
-        p++;
-    }
-    return p;
-}
-
 static inline void ks_json_blanks(struct ks_json_cursor *c)
 {
     if (*c->at <= ' ') {
-        c->at = ks_json_past_blanks(c->at);
+        c->at = ks_scan_blanks(c->at);
     }
 }
 
@@ -211,7 +203,7 @@ static inline enum ks_json ks_json_next(struct ks_json_cursor *c, char close, bo
     ks_json_blanks(c);
     if (*c->at == ',') {
         const char *p = c->at + 1;
-        p = *p <= ' ' ? ks_json_past_blanks(p) : p;
+        p = *p <= ' ' ? ks_scan_blanks(p) : p;
         if (KS_LIKELY(*p != close && *p != '\0')) {
             c->at = p;
             *more = true;
@@ -224,9 +216,5 @@ static inline enum ks_json ks_json_next(struct ks_json_cursor *c, char close, bo
     }
     return ks_json_next_slow(c, close, more);
 }
-
-/* Takes an array of plain numbers, nested or not; false says nothing and takes nothing. Commas and
- * signs are not checked, so exact cursors do not use it. */
-bool ks_json_skip_numbers(struct ks_json_cursor *c);
 
 #endif

@@ -48,4 +48,97 @@ static inline const char *ks_scan_string(const char *p)
 }
 #endif
 
+/* First byte at or after p that is no blank, tab or line end. */
+static inline const char *ks_scan_blanks_scalar(const char *p)
+{
+    while (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r') {
+        p++;
+    }
+    return p;
+}
+
+#ifdef __SSE2__
+static inline const char *ks_scan_blanks(const char *p)
+{
+    /* One blank behind a colon or comma is the rule, indentation behind a line end the rest. */
+    if (p[0] == ' ' && p[1] > ' ') {
+        return p + 1;
+    }
+    for (;;) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+        __m128i blank = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8(' ')),
+                                                  _mm_cmpeq_epi8(v, _mm_set1_epi8('\n'))),
+                                     _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('\t')),
+                                                  _mm_cmpeq_epi8(v, _mm_set1_epi8('\r'))));
+        unsigned text = ~(unsigned)_mm_movemask_epi8(blank) & 0xFFFF;
+        if (text != 0) {
+            return p + __builtin_ctz(text);
+        }
+        p += 16;
+    }
+}
+#else
+static inline const char *ks_scan_blanks(const char *p)
+{
+    return ks_scan_blanks_scalar(p);
+}
+#endif
+
+/* At the opening bracket of an array: the byte behind its closing one when all between is digits,
+ * commas, blanks, minus signs and brackets, else NULL. */
+static inline const char *ks_scan_numbers_scalar(const char *p)
+{
+    int depth = 0;
+    for (;;) {
+        char c = *p;
+        bool is_plain = (c >= '0' && c <= '9') || c == ',' || c == ' ' || c == '-';
+        if (!is_plain && c != '[' && c != ']') {
+            return NULL;
+        }
+        depth += (c == '[') - (c == ']');
+        p++;
+        if (depth == 0) {
+            return p;
+        }
+    }
+}
+
+#ifdef __SSE2__
+static inline const char *ks_scan_numbers(const char *p)
+{
+    int depth = 0;
+    for (;;) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+        __m128i open = _mm_cmpeq_epi8(v, _mm_set1_epi8('['));
+        __m128i close = _mm_cmpeq_epi8(v, _mm_set1_epi8(']'));
+        /* ',', '-', '.', '/' and the digits are neighbours; the two that do not belong go below. */
+        __m128i plain = _mm_and_si128(_mm_cmpgt_epi8(v, _mm_set1_epi8(',' - 1)),
+                                      _mm_cmplt_epi8(v, _mm_set1_epi8('9' + 1)));
+        __m128i odd = _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('.')),
+                                   _mm_cmpeq_epi8(v, _mm_set1_epi8('/')));
+        plain = _mm_or_si128(_mm_andnot_si128(odd, plain), _mm_cmpeq_epi8(v, _mm_set1_epi8(' ')));
+        unsigned opens = (unsigned)_mm_movemask_epi8(open);
+        unsigned brackets = opens | (unsigned)_mm_movemask_epi8(close);
+        unsigned bad = ~((unsigned)_mm_movemask_epi8(plain) | brackets) & 0xFFFF;
+        while (brackets != 0) {
+            unsigned at = (unsigned)__builtin_ctz(brackets);
+            depth += opens >> at & 1 ? 1 : -1;
+            if (depth == 0) {
+                return (bad & ((1u << at) - 1)) == 0 ? p + at + 1 : NULL;
+            }
+            brackets &= brackets - 1;
+        }
+        if (bad != 0) {
+            return NULL;
+        }
+        p += 16;
+    }
+}
+#else
+static inline const char *ks_scan_numbers(const char *p)
+{
+    return ks_scan_numbers_scalar(p);
+}
+#endif
+
 #endif
