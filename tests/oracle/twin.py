@@ -6,7 +6,7 @@ report as plain rows. Times are ns; `start` of a step is on the Unix clock of it
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction
 
 import twin_operators
@@ -17,14 +17,10 @@ ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader",
 STEP_NAME = re.compile(r"ProfilerStep#(\d+)$")
 COMMUNICATION = re.compile(r"(nccl|rccl|hccl)|.*nccl(Dev)?Kernel")
 LOADER = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
-LAUNCHES = {
-    "kernel": re.compile(
-        r"cudaLaunch(Cooperative)?Kernel|cuLaunch(Cooperative)?Kernel|hip\w*LaunchKernel"
-    ),
-    "graph": re.compile(r"cudaGraphLaunch|cuGraphLaunch|hipGraphLaunch"),
-    "memcpy": re.compile(r"cudaMemcpy|cuMemcpy|hipMemcpy"),
-    "memset": re.compile(r"cudaMemset|cuMemset|hipMemset"),
-}
+LAUNCH = re.compile(
+    r"(?!.*Node).*(LaunchKernel|ModuleLaunch|LaunchCooperative|GraphLaunch|Memcpy|Memset)"
+)
+HOST_COMMUNICATION = ("gloo:", "mpi:")
 
 
 def is_communication(event):
@@ -41,13 +37,6 @@ def device_of(event):
 
 def stream_of(event):
     return as_number(event.args.get("stream", event.tid))
-
-
-def launch_kind(event):
-    for kind, pattern in LAUNCHES.items():
-        if pattern.match(event.name):
-            return kind
-    return None
 
 
 def correlation_of(event):
@@ -141,26 +130,29 @@ class Twin:
         return out
 
     def links(self):
-        """Launches and the GPU work they lead to, over all sources."""
-        out = dict.fromkeys(("launches", "linked", "orphan_gpu_events", "launches_without_work"), 0)
+        """Launches and the GPU work they lead to, over all sources.
+
+        A call counts when it is meant to launch work, or did. `delays` are from its start to that
+        of its first work; work that starts before its launch (two clocks) is only counted.
+        """
+        out = Counter()
         delays = []
         for source in self.sources:
             calls = source.of("runtime", "driver")
             known = {correlation_of(e) for e in calls} - {None}
             work = grouped(source.of(*WORK), correlation_of)
             linked = sum(len(events) for c, events in work.items() if c in known)
-            launches = [e for e in calls if launch_kind(e)]
-            out["launches"] += len(launches)
             out["linked"] += linked
             out["orphan_gpu_events"] += sum(map(len, work.values())) - linked
-            for call in launches:
-                mine = work.get(correlation_of(call)) if correlation_of(call) is not None else None
-                if mine:
-                    delays.append(min(e.start for e in mine) - call.start)
-                else:
-                    out["launches_without_work"] += 1
-        out["delays"] = sorted(delays)
-        return out
+            for call in calls:
+                mine = work[correlation_of(call)] if correlation_of(call) in known else []
+                if not mine and not LAUNCH.match(call.name):
+                    continue
+                out["launches"] += 1
+                out["launches_without_work"] += not mine
+                delays += [min(e.start for e in mine) - call.start] if mine else []
+        out["gpu_before_launch"] = sum(d < 0 for d in delays)
+        return out, sorted(d for d in delays if d >= 0)
 
     # ---- steps
 
@@ -174,20 +166,11 @@ class Twin:
     def steps_of(self, source):
         marks = [e for e in source.of("annotation") if STEP_NAME.match(e.name)]
         marks.sort(key=lambda e: (e.start, -e.end, e.order))
-        launch_start = {}
-        for call in source.of("runtime", "driver"):
-            if correlation_of(call) is not None:
-                launch_start[correlation_of(call)] = call.start
-        out, previous_end = [], None
+        work, other = self.work_by_step(source, marks)
+        out, free = [], self.first_start(marks, work, other) if marks else 0
         for index, mark in enumerate(marks):
-            ends = [
-                e.end
-                for e in source.of(*WORK)
-                if mark.start <= launch_start.get(correlation_of(e), mark.end) < mark.end
-            ]
-            start = mark.start if previous_end is None else max(previous_end, mark.start)
-            end = max([mark.end, start, *ends])
-            previous_end = end
+            start = max(free, mark.start)
+            free = self.true_end(mark, work[index], start)
             out.append(
                 {
                     "rank": source.rank,
@@ -196,24 +179,57 @@ class Twin:
                     "name": mark.name,
                     "start": source.base_ns + start,
                     "host_ns": mark.dur,
-                    "dur_ns": end - start,
-                    "breakdown_ns": self.breakdown(source, start, end),
+                    "dur_ns": free - start,
+                    "breakdown_ns": self.breakdown(source, start, free),
                 }
             )
         return out
 
     @staticmethod
+    def work_by_step(source, marks):
+        """GPU work launched inside the host span of each step, and that of no step."""
+        launch_start = {}
+        for call in source.of("runtime", "driver"):
+            if correlation_of(call) is not None:
+                launch_start[correlation_of(call)] = call.start
+        mine, other = [[] for _ in marks], []
+        for event in source.of(*WORK):
+            at = launch_start.get(correlation_of(event))
+            owners = [i for i, m in enumerate(marks) if at is not None and m.start <= at < m.end]
+            (mine[owners[0]] if owners else other).append(event)
+        return mine, other
+
+    @staticmethod
+    def true_end(mark, work, start):
+        return max([mark.end, start, *(e.end for e in work)])
+
+    def first_start(self, marks, work, other):
+        """The first step waits for work from before the recording, as far as all steps together
+        stay as long as the host took for them."""
+        begin = marks[0].start
+        if not work[0]:
+            return begin
+        first_work = min(e.start for e in work[0])
+        before = max([begin, *(e.end for e in other if e.end <= first_work)])
+        end = before
+        for mark, mine in zip(marks, work, strict=True):
+            end = self.true_end(mark, mine, max(end, mark.start))
+        host = max(m.end for m in marks) - begin
+        return max(begin, min(before, end - host))
+
+    @staticmethod
     def role_spans(source):
         work = source.of(*WORK)
-        notes = [e for e in source.of("annotation") if not STEP_NAME.match(e.name)]
+        host = [e for e in source.of("op", "annotation", "other") if not STEP_NAME.match(e.name)]
         return {
             "kernel": spans(e for e in work if e.kind == "kernel" and not is_communication(e)),
             "memcpy": spans(source.of("memcpy")),
             "memset": spans(source.of("memset")),
-            "communication": spans(e for e in work if is_communication(e)),
+            "communication": spans(e for e in work if is_communication(e))
+            + spans(e for e in host if e.name.startswith(HOST_COMMUNICATION)),
             "runtime": spans(source.of("runtime", "driver")),
-            "dataloader": spans(e for e in notes if e.name.startswith(LOADER)),
-            "cpu": spans(source.of("op") + notes),
+            "dataloader": spans(e for e in host if e.name.startswith(LOADER)),
+            "cpu": spans(host),
         }
 
     def breakdown(self, source, start, end):

@@ -38,6 +38,7 @@ class Node:
         self.parent = None
         self.kernel_ns = 0
         self.is_merged = False
+        self.own_ns = 0  # that no direct child covers, Python frames too
 
     def device_ns(self):
         total, todo = 0, [self]
@@ -100,6 +101,7 @@ def merge_duplicates(nodes):
             if node.is_merged or up is None or up.name != node.name or len(up.children) != 1:
                 continue
             up.children, up.kernel_ns = node.children, node.kernel_ns
+            up.own_ns += node.own_ns
             for child in node.children:
                 child.parent = up
             node.is_merged = changed = True
@@ -201,13 +203,13 @@ def shape_text(event):
     return str(flat)
 
 
-def add_call(row, node, own, curves):
+def add_call(row, node, curves):
     event = node.event
     children = [c.event for c in node.children]
     row["calls"] += 1
     row["cpu_ns"] += event.dur
     row["self_cpu_ns"] += event.dur - sum(c.dur for c in children)
-    row["self_exclusive_ns"] += own[event.order]
+    row["self_exclusive_ns"] += node.own_ns
     row["device_ns"] += node.device_ns()
     row["self_device_ns"] += node.kernel_ns
     row["flops"] += flops_of(event) if event.kind == "op" else 0
@@ -226,8 +228,10 @@ def operators(sources, by_shape=False):
             curves["self_cpu_bytes"] = MemoryCurve(source, HOST_MEMORY)
             curves["self_device_bytes"] = MemoryCurve(source, DEVICE_MEMORY)
         own = exclusive_times(source)
+        for node in nodes:
+            node.own_ns = own[node.event.order]
         for node in merge_duplicates(nodes):
             key = (HOST_KINDS[node.event.kind], node.name)
             key += (shape_text(node.event),) if by_shape else ()
-            add_call(table[key], node, own, curves)
+            add_call(table[key], node, curves)
     return table

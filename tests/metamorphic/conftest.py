@@ -1,0 +1,6 @@
+"""The tools of the oracle tests serve here too."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))

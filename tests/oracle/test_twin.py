@@ -1,0 +1,77 @@
+"""The report is equal, number by number, to a second calculation in plain Python.
+
+Real traces, cases small enough to check by hand, and drawn ones in every layout.
+"""
+
+import lzma
+import os
+
+import agreement
+import pytest
+import trace_random
+import trace_text
+from kscope_program import DATA, report
+from twin import Twin
+
+REAL = sorted(p.name for p in DATA.glob("*.pt.trace.json.gz"))
+SEEDS = range(400 if os.environ.get("KSCOPE_TEST_SLOW") else 40)
+
+
+def assert_equal(doc, twin):
+    wrong = agreement.differences(doc, twin) + agreement.holds_together(doc)
+    assert not wrong, "\n".join(wrong[:20])
+
+
+def assert_equal_by_shape(paths, twin):
+    doc = report("--group-by", "shape", *paths)
+    wrong = agreement.operators(doc, twin, by_shape=True)
+    assert not wrong, "\n".join(wrong[:20])
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_trace(name):
+    twin = Twin([DATA / name])
+    assert_equal(report(DATA / name), twin)
+    assert_equal_by_shape([DATA / name], twin)
+
+
+def test_two_real_ranks():
+    paths = [DATA / f"D.straggler.bad.rank{rank}.pt.trace.json.gz" for rank in (0, 1)]
+    assert_equal(report(*paths), Twin(paths))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("KSCOPE_TEST_SLOW"), reason="KSCOPE_TEST_SLOW is not set")
+def test_largest_real_trace(tmp_path):
+    path = tmp_path / "optimizer.json"
+    path.write_bytes(lzma.decompress((DATA / "A.optimizer.bad.pt.trace.json.xz").read_bytes()))
+    assert_equal(report(path), Twin([path]))
+
+
+def write(traces, layout, folder):
+    paths = []
+    for index, trace in enumerate(traces):
+        path = folder / f"{layout}{index}.json"
+        whole_us = trace["plan"].unit_ns == 1000
+        path.write_bytes(trace_text.render(trace, layout, whole_us))
+        paths.append(path)
+    return paths
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn_trace(seed, tmp_path):
+    traces = trace_random.draw(seed)
+    layouts = trace_text.LAYOUTS if len(traces) == 1 else trace_text.LAYOUTS[:-1]
+    for layout in layouts:
+        paths = write(traces, layout, tmp_path)
+        assert_equal(report(*paths), Twin(paths))
+    assert_equal_by_shape(paths, Twin(paths))
+
+
+def test_planted_fault_is_seen(tmp_path):
+    """One nanosecond more in one kernel of the input must show."""
+    traces = trace_random.draw(3)
+    doc = report(*write(traces, "compact", tmp_path))
+    kernel = next(e for e in traces[0]["events"] if e.get("cat") == "kernel")
+    kernel["dur"] += traces[0]["plan"].unit_ns
+    assert agreement.differences(doc, Twin(write(traces, "two-line", tmp_path)))
