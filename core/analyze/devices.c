@@ -2,6 +2,7 @@
  * (docs/analyses/devices.md). One pass over the rows of each device in order of start; times are
  * unions, the plain sums are extra. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "analyze/registry.h"
 #include "analyze/step_lookup.h"
@@ -287,6 +288,37 @@ static enum ks_status use_of_device(struct ks_analyzer *analyzer, const struct k
     return status == KS_END ? KS_OK : status;
 }
 
+/* Tracks are numbered as they appear in a file; results are in an order that does not depend on
+ * it. */
+static int compare_devices(const void *left, const void *right)
+{
+    const struct ks_device_fact *a = left;
+    const struct ks_device_fact *b = right;
+    if (a->source != b->source) {
+        return a->source < b->source ? -1 : 1;
+    }
+    if (a->device != b->device) {
+        return a->device < b->device ? -1 : 1;
+    }
+    return a->track < b->track ? -1 : a->track > b->track;
+}
+
+static int compare_streams(const void *left, const void *right)
+{
+    const struct ks_stream_fact *a = left;
+    const struct ks_stream_fact *b = right;
+    if (a->source != b->source) {
+        return a->source < b->source ? -1 : 1;
+    }
+    if (a->device != b->device) {
+        return a->device < b->device ? -1 : 1;
+    }
+    if (a->stream != b->stream) {
+        return a->stream < b->stream ? -1 : 1;
+    }
+    return a->track < b->track ? -1 : a->track > b->track;
+}
+
 enum ks_status ks_devices_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
     struct ks_facts *facts = analyzer->facts;
@@ -314,5 +346,7 @@ enum ks_status ks_devices_compute(struct ks_analyzer *analyzer, struct ks_err *e
         facts->streams[i].busy_ns = streams.covers[i].total_ns;
         facts->streams[i].gap_ns = cover_span(&streams.covers[i]) - streams.covers[i].total_ns;
     }
+    qsort(facts->devices, facts->device_count, sizeof(*facts->devices), compare_devices);
+    qsort(facts->streams, facts->stream_count, sizeof(*facts->streams), compare_streams);
     return KS_OK;
 }
