@@ -279,7 +279,7 @@ static bool skip_string_array(struct ks_json_cursor *c)
         p = ks_scan_blanks(p + 1);
         if (*p == ']') {
             c->at = p + 1;
-            return !c->lenient_quotes;
+            return true;
         }
         if (*p != ',') {
             return false;
@@ -410,7 +410,12 @@ enum ks_json ks_json_skip_slow(struct ks_json_cursor *c)
     if (ch != '[' && ch != '{') {
         return skip_flat(c);
     }
-    if (ch == '[' && !c->is_exact && (c->at[1] == '"' ? skip_string_array(c) : skip_numbers(c))) {
+    bool is_trusted = ch == '[' && !c->is_exact;
+    bool has_strings = c->at[1] == '"';
+    if (is_trusted && !has_strings && skip_numbers(c)) {
+        return KS_JSON_OK;
+    }
+    if (is_trusted && has_strings && !c->lenient_quotes && skip_string_array(c)) {
         return KS_JSON_OK;
     }
     bool in_array = c->in_array;
@@ -563,12 +568,21 @@ enum ks_json ks_json_double(struct ks_json_cursor *c, double *value, bool *found
     return step;
 }
 
+/* A number that does not fit becomes the largest one of its sign, which no caller takes for a time.
+ */
+static void parse_time(struct ks_str text, int64_t *ns)
+{
+    if (!ks_time_parse_us(text, ns)) {
+        *ns = text.ptr[0] == '-' ? -INT64_MAX : INT64_MAX;
+    }
+}
+
 enum ks_json ks_json_time_slow(struct ks_json_cursor *c, int64_t *ns, bool *found)
 {
     struct ks_str text;
     enum ks_json step = number_text(c, &text, found);
     if (step == KS_JSON_OK && *found) {
-        *found = ks_time_parse_us(text, ns);
+        parse_time(text, ns);
     }
     return step;
 }
@@ -582,11 +596,15 @@ enum ks_json ks_json_time_unpadded(struct ks_json_cursor *c, int64_t *ns, bool *
     }
     const char *point = memchr(text.ptr, '.', text.len);
     size_t whole = point ? (size_t)(point - text.ptr) : text.len;
-    *found = ks_time_parse_us((struct ks_str){text.ptr, whole}, ns);
+    bool is_plain = point && text.len - whole <= 4 && isdigit((unsigned char)text.ptr[text.len - 1]) &&
+                    !memchr(point, 'e', text.len - whole) && !memchr(point, 'E', text.len - whole);
+    parse_time(is_plain ? (struct ks_str){text.ptr, whole} : text, ns);
     int64_t part = 0;
-    for (size_t i = whole + 1; i < text.len && i < whole + 4; i++) {
+    for (size_t i = whole + 1; is_plain && i < text.len; i++) {
         part = part * 10 + (text.ptr[i] - '0');
     }
-    *ns += text.ptr[0] == '-' ? -part : part;
+    if (*ns < INT64_MAX - part && *ns > part - INT64_MAX) {
+        *ns += text.ptr[0] == '-' ? -part : part;
+    }
     return KS_JSON_OK;
 }

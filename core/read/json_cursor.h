@@ -169,7 +169,7 @@ static inline enum ks_json ks_json_int(struct ks_json_cursor *c, int64_t *value,
 
 enum ks_json ks_json_double(struct ks_json_cursor *c, double *value, bool *found);
 
-/* Microseconds as exact nanoseconds. */
+/* Microseconds as exact nanoseconds; INT64_MAX or its negative when they do not fit. */
 static inline enum ks_json ks_json_time(struct ks_json_cursor *c, int64_t *ns, bool *found)
 {
     ks_json_blanks(c);

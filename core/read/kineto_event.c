@@ -252,13 +252,17 @@ static enum ks_json take_id(struct ks_json_cursor *c, struct kineto_id *id)
         return step;
     }
     const char *quote = c->at;
+    struct ks_json_faults faults = c->faults;
+    *id = (struct kineto_id){0};
     step = ks_json_int(c, &id->number, &id->found);
     if (step != KS_JSON_OK || id->found || ch != '"') {
         return step;
     }
+    /* Text: what was noted about it as a number does not count. */
+    c->faults = faults;
+    c->at = quote;
     id->found = true;
     id->is_text = true;
-    c->at = quote;
     return ks_json_string(c, &id->text);
 }
 
