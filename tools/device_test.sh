@@ -1,0 +1,23 @@
+#!/bin/sh
+# Tests kscope on a machine with a GPU; docs/device.md says what each part proves.
+#
+# Use: tools/device_test.sh    In the unpacked bundle, or in the source tree after a build.
+# KSCOPE_BIN and KSCOPE_PYTHON name the program and a Python with torch. Results and recorded traces
+# go to $OUT, else to build/device-test.
+set -eu
+cd "$(dirname "$0")/.."
+
+for program in "${KSCOPE_BIN:-}" bin/kscope build-device/kscope build/kscope; do
+    [ -n "$program" ] && [ -x "$program" ] && break
+done
+if [ ! -x "$program" ]; then
+    echo "device_test: no kscope here: unpack the bundle, or call make device-bundle" >&2
+    exit 1
+fi
+if command -v nvidia-smi >/dev/null; then
+    nvidia-smi -L
+else
+    echo "device_test: no nvidia-smi; the parts that need a GPU are left out"
+fi
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+exec "${KSCOPE_PYTHON:-python3}" tests/device/run_parts.py "$program" "${OUT:-build/device-test}"
