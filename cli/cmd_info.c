@@ -5,11 +5,13 @@ static struct ks_cli_output output;
 
 static int run(const struct ks_cli_args *args)
 {
+    bool is_verbose = ks_cli_given(args, "verbose");
     struct ks_report_options options = {
         .paths = (const char *const *)args->operands,
         .path_count = args->operand_count,
         .strict = ks_cli_given(args, "strict"),
-        .log = ks_cli_given(args, "verbose") ? ks_cli_log : NULL,
+        .log = ks_cli_log,
+        .log_user = &is_verbose,
     };
     int status = ks_cli_output_open(args, NULL, &output);
     if (status != KS_EXIT_OK) {

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -5,6 +6,8 @@
 
 #include "message.h"
 #include "output.h"
+
+enum { SORT_NAMES_MAX = 64 };
 
 static struct ks_cli_output output;
 
@@ -77,6 +80,43 @@ static int read_memory(const struct ks_cli_args *args, uint64_t *bytes)
     return KS_EXIT_OK;
 }
 
+/* All keys of a table, a few on each line. */
+static void say_sort_keys(const char *table)
+{
+    char line[80] = "";
+    size_t used = 0;
+    for (size_t i = 0; ks_report_sort_name(table, i); i++) {
+        const char *name = ks_report_sort_name(table, i);
+        if (used + strlen(name) + 2 > sizeof(line)) {
+            ks_cli_say("  %s", line);
+            used = 0;
+        }
+        int len = snprintf(line + used, sizeof(line) - used, "%s%s", used ? " " : "", name);
+        used += len > 0 ? (size_t)len : 0;
+    }
+    ks_cli_say("  %s", line);
+}
+
+static int check_style(const struct ks_cli_args *args, const struct ks_report_style *style)
+{
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    if (ks_report_style_check(style, &err) == KS_OK) {
+        return KS_EXIT_OK;
+    }
+    const char *table = style->table ? style->table : "operators";
+    const char *names[SORT_NAMES_MAX] = {0};
+    for (size_t i = 0; i + 1 < SORT_NAMES_MAX && ks_report_sort_name(table, i); i++) {
+        names[i] = ks_report_sort_name(table, i);
+    }
+    const char *near = ks_cli_nearest(style->sort, names);
+    int status =
+        ks_cli_usage_fail(args, "Cannot sort %s by %s%s%s%s", table, style->sort,
+                          near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
+    ks_cli_say("the keys of %s are", table);
+    say_sort_keys(table);
+    return status;
+}
+
 static int read_style(const struct ks_cli_args *args, struct ks_report_style *style)
 {
     int64_t limit = 0;
@@ -96,9 +136,12 @@ static int read_style(const struct ks_cli_args *args, struct ks_report_style *st
     }
     bool is_stdout =
         !ks_cli_value(args, "output") || strcmp(ks_cli_value(args, "output"), "-") == 0;
-    style->format = ks_cli_given(args, "json")    ? KS_REPORT_JSON
-                    : ks_cli_given(args, "table") ? KS_REPORT_TABLE
-                                                  : KS_REPORT_SCREEN;
+    /* Sorting and grouping are about rows, which the overview has none of. */
+    bool is_table =
+        ks_cli_given(args, "table") || ks_cli_given(args, "sort") || ks_cli_given(args, "group-by");
+    style->format = ks_cli_given(args, "json") ? KS_REPORT_JSON
+                    : is_table                 ? KS_REPORT_TABLE
+                                               : KS_REPORT_SCREEN;
     style->table = ks_cli_value(args, "table");
     style->sort = ks_cli_value(args, "sort");
     style->row_limit = ks_cli_given(args, "all-rows") ? SIZE_MAX : (size_t)limit;
@@ -106,11 +149,7 @@ static int read_style(const struct ks_cli_args *args, struct ks_report_style *st
     style->ascii = !ks_cli_utf8();
     style->width = width ? (size_t)width : is_stdout ? ks_cli_width(STDOUT_FILENO) : 0;
 
-    struct ks_err err = {.offset = KS_NO_OFFSET};
-    if (ks_report_style_check(style, &err) != KS_OK) {
-        return ks_cli_usage_fail(args, "%s", err.message);
-    }
-    return KS_EXIT_OK;
+    return check_style(args, style);
 }
 
 /* ------------------------------------------------------------------ input and output files */
@@ -149,7 +188,10 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
 {
     options->strict = ks_cli_given(args, "strict");
     options->group_by_shape = ks_cli_given(args, "group-by");
-    options->log = ks_cli_given(args, "verbose") ? ks_cli_log : NULL;
+    static bool is_verbose;
+    is_verbose = ks_cli_given(args, "verbose");
+    options->log = ks_cli_log;
+    options->log_user = &is_verbose;
     options->device_given = ks_cli_given(args, "device");
     int status = ks_cli_number(args, "device", 0, INT32_MAX, &options->device);
     if (status == KS_EXIT_OK) {

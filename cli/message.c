@@ -90,25 +90,50 @@ static int exit_status_of(enum ks_status status)
     return KS_EXIT_OWN;
 }
 
+/* "PATH Cannot ...": the layer that knew which of several files it was put the path in front.
+ * Moves it to `path` and leaves the sentence. */
+static void take_path(struct ks_err *failure, char path[KS_ERR_MESSAGE_SIZE])
+{
+    char *verb = strstr(failure->message, " Cannot ");
+    path[0] = '\0';
+    if (!verb) {
+        return;
+    }
+    size_t len = (size_t)(verb - failure->message);
+    len -= len > 0 && failure->message[len - 1] == ':';
+    memcpy(path, failure->message, len);
+    path[len] = '\0';
+    memmove(failure->message, verb + 1, strlen(verb + 1) + 1);
+}
+
 int ks_cli_fail(const struct ks_cli_args *args, const struct ks_err *failure, const char *where)
 {
     (void)args;
-    /* The layer below names the file when it knows which of several it was. */
-    bool is_named = !where || strstr(failure->message, where) != NULL;
+    struct ks_err own = *failure;
+    char path[KS_ERR_MESSAGE_SIZE];
+    take_path(&own, path);
+    const char *named = path[0] ? path : where;
     char place[48] = "";
-    if (failure->offset != KS_NO_OFFSET) {
-        snprintf(place, sizeof(place), " (at byte %lld)", (long long)failure->offset);
+    if (own.offset != KS_NO_OFFSET) {
+        snprintf(place, sizeof(place), " (at byte %lld)", (long long)own.offset);
     }
-    ks_cli_say("%s%s%s%s", is_named ? "" : where, is_named ? "" : ": ", failure->message, place);
+    ks_cli_say("%s%s%s%s", named ? named : "", named ? ": " : "", own.message, place);
     if (json_wanted) {
-        write_document(failure, where);
+        write_document(&own, named);
     }
-    return exit_status_of(failure->status);
+    return exit_status_of(own.status);
 }
 
 void ks_cli_log(void *user, enum ks_log_level level, const char *domain, const char *text)
 {
-    (void)user;
+    const bool *is_verbose = user;
+    if (level > KS_LOG_WARN && !*is_verbose) {
+        return;
+    }
     static const char *const names[] = {"error", "warning", "info", "debug"};
-    ks_cli_say("%s: %s: %s", names[level], domain, text);
+    if (*is_verbose) {
+        ks_cli_say("%s: %s: %s", names[level], domain, text);
+    } else {
+        ks_cli_say("%s", text);
+    }
 }

@@ -19,7 +19,8 @@ int ks_cli_fail(const struct ks_cli_args *args, const struct ks_err *failure, co
 /* Makes the two above write a JSON document too, before the options are parsed. */
 void ks_cli_message_json(bool on);
 
-/* A ks_log_cb for --verbose: writes each line to stderr. */
+/* A ks_log_cb: writes errors and warnings to stderr, and all lines when the bool that `user` points
+ * to is true. */
 void ks_cli_log(void *user, enum ks_log_level level, const char *domain, const char *text);
 
 #endif

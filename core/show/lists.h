@@ -28,7 +28,12 @@ enum ks_cell_unit {
     KS_CELL_KERNEL, /* the same for C++ names */
 };
 
-enum { KS_COLUMN_JSON = 1, KS_COLUMN_SCREEN = 2, KS_COLUMN_BOTH = 3 };
+enum {
+    KS_COLUMN_JSON = 1,
+    KS_COLUMN_SCREEN = 2,
+    KS_COLUMN_BOTH = 3,
+    KS_COLUMN_VARIES = 4, /* on the screen only when its rows differ */
+};
 
 /* Type of the member of the row's struct that a column shows. */
 enum ks_field { KS_FIELD_INT, KS_FIELD_REAL, KS_FIELD_BOOL, KS_FIELD_ID };

@@ -154,9 +154,12 @@ void ks_plain_append_fit(struct ks_text *text, struct ks_str s, size_t width)
 
 struct ks_str ks_plain_kernel(struct ks_str name)
 {
-    struct ks_str prefix = KS_STR("void ");
-    if (ks_str_starts(name, prefix)) {
-        name = (struct ks_str){name.ptr + prefix.len, name.len - prefix.len};
+    static const struct ks_str prefixes[] = {
+        {"void ", 5}, {"at::native::", 12}, {"(anonymous namespace)::", 23}};
+    for (size_t i = 0; i < KS_COUNT_OF(prefixes); i++) {
+        if (ks_str_starts(name, prefixes[i]) && name.len > prefixes[i].len) {
+            name = (struct ks_str){name.ptr + prefixes[i].len, name.len - prefixes[i].len};
+        }
     }
     if (name.len == 0 || name.ptr[name.len - 1] != ')') {
         return name;

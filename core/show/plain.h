@@ -11,7 +11,8 @@ void ks_plain_append(struct ks_text *text, struct ks_str s);
 void ks_plain_append_fit(struct ks_text *text, struct ks_str s, size_t width);
 /* Columns that text made by the above takes. */
 size_t ks_plain_width(struct ks_str plain);
-/* A C++ kernel name without return type and parameter list; other names as they are. */
+/* A C++ kernel name without return type, parameter list and the namespaces that all share; other
+ * names as they are. Points into `name`. */
 struct ks_str ks_plain_kernel(struct ks_str name);
 
 #endif

@@ -95,6 +95,7 @@ static void append_source(struct ks_text *out, const struct ks_view *view, uint3
     }
     append_switches(out, source);
     append_counts(out, source);
+    ks_text_append(out, "\n", 1);
 }
 
 static enum ks_status write_text(const struct ks_view *view, ks_write_cb write, void *user,
@@ -110,6 +111,9 @@ static enum ks_status write_text(const struct ks_view *view, ks_write_cb write, 
             ks_text_reset(&out);
         }
     }
+    struct ks_unit_text longest = ks_units_bytes(KS_STR_LEN_MAX);
+    ks_text_printf(&out, "kscope %s, strings up to %s\n", ks_version(), longest.text);
+    is_good = is_good && (out.failed || write(user, out.ptr, out.len));
     bool has_failed = out.failed;
     ks_text_release(&out);
     if (has_failed) {

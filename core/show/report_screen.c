@@ -19,7 +19,10 @@ enum {
     INPUTS_MAX = 2,
     DAMAGES_MAX = 3,
     DEVICES_MAX = 4,
-    FINDINGS_MAX = 3,
+    FINDINGS_MAX = 4,
+    FINDING_LINES = 4, /* title, saving, fix */
+    TAIL_LINES = 4,    /* what follows the findings */
+    SCREEN_LINES = 24,
     BAR_WIDTH_MAX = 72,
     FIX_LINES_MAX = 2,
 };
@@ -183,6 +186,31 @@ static int64_t add_up(const struct ks_view *view, int64_t role_ns[KS_ROLE_COUNT]
     return total_ns;
 }
 
+/* What the blocks stand for; an entry is never broken. */
+static void write_legend(struct screen *screen, const struct part *parts, size_t count,
+                         int64_t total_ns)
+{
+    size_t used = 0;
+    label(screen, "");
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].ns <= 0) {
+            continue;
+        }
+        struct ks_unit_text share = ks_units_share((double)parts[i].ns / (double)total_ns);
+        char plain[2] = {parts[i].plain, '\0'};
+        size_t width = strlen(parts[i].name) + strlen(share.text) + 3;
+        if (used > 0 && LABEL_WIDTH + used + 2 + width > screen->width) {
+            ks_text_append(&screen->out, "\n", 1);
+            label(screen, "");
+            used = 0;
+        }
+        ks_text_printf(&screen->out, "%s%s %s %s", used > 0 ? "  " : "",
+                       screen->style->ascii ? plain : parts[i].block, parts[i].name, share.text);
+        used += width + (used > 0 ? 2 : 0);
+    }
+    ks_text_append(&screen->out, "\n", 1);
+}
+
 /* Columns of each part: rounded by cumulative sums, so that they add up to the whole bar. */
 static void write_bar(struct screen *screen, const struct part *parts, size_t count,
                       int64_t total_ns)
@@ -205,17 +233,7 @@ static void write_bar(struct screen *screen, const struct part *parts, size_t co
     }
     ks_text_append(&screen->out, "\n", 1);
 
-    label(screen, "");
-    for (size_t i = 0; i < count; i++) {
-        if (parts[i].ns <= 0) {
-            continue;
-        }
-        struct ks_unit_text share = ks_units_share((double)parts[i].ns / (double)total_ns);
-        char plain[2] = {parts[i].plain, '\0'};
-        ks_text_printf(&screen->line, "%s%s %s %s", screen->line.len ? "  " : "",
-                       screen->style->ascii ? plain : parts[i].block, parts[i].name, share.text);
-    }
-    wrap(screen, LABEL_WIDTH, 2);
+    write_legend(screen, parts, count, total_ns);
 }
 
 static void write_breakdown(struct screen *screen)
@@ -318,11 +336,11 @@ static void write_device(struct screen *screen, const struct ks_device_fact *dev
     if (device->comm_ns > 0) {
         struct ks_unit_text comm = ks_units_time(device->comm_ns);
         struct ks_unit_text exposed = ks_units_time(device->exposed_comm_ns);
-        ks_text_printf(line, "; communication %s, %s not hidden", comm.text, exposed.text);
+        ks_text_printf(line, "; communication %s (%s exposed)", comm.text, exposed.text);
     }
     if (isfinite(device->tensor_core_share) && device->compute_ns > 0) {
         struct ks_unit_text share = ks_units_share(device->tensor_core_share);
-        ks_text_printf(line, "; tensor cores %s of kernel time", share.text);
+        ks_text_printf(line, "; tensor cores %s", share.text);
     }
     wrap(screen, LABEL_WIDTH, 1);
 }
@@ -330,6 +348,10 @@ static void write_device(struct screen *screen, const struct ks_device_fact *dev
 static void write_devices(struct screen *screen)
 {
     const struct ks_facts *facts = screen->view->facts;
+    if (facts->device_count == 0 && facts->step_count > 0) {
+        label(screen, "GPU");
+        ks_text_printf(&screen->out, "no GPU work in the trace\n");
+    }
     size_t shown = facts->device_count <= DEVICES_MAX ? facts->device_count : DEVICES_MAX - 1;
     for (size_t i = 0; i < shown; i++) {
         write_device(screen, &facts->devices[i]);
@@ -393,23 +415,40 @@ static void write_finding(struct screen *screen, size_t index)
         ks_plain_append(&screen->line, ks_str_from(finding->fix_text));
         wrap(screen, 8, FIX_LINES_MAX);
     }
+    if (finding->fix_code && index == 0) { /* its first line; all of it is in the JSON */
+        struct ks_str code = {finding->fix_code, strcspn(finding->fix_code, "\n")};
+        ks_text_printf(&screen->out, "%*s", 8, "");
+        ks_plain_append(&screen->line, code);
+        wrap(screen, 8, 1);
+    }
 }
 
+static size_t lines_used(const struct screen *screen)
+{
+    size_t lines = 0;
+    for (size_t i = 0; i < screen->out.len; i++) {
+        lines += screen->out.ptr[i] == '\n';
+    }
+    return lines;
+}
+
+/* As many as the screen holds, but at least the first; all up to an explicit limit. */
 static void write_findings(struct screen *screen)
 {
     const struct ks_findings *findings = screen->view->findings;
     size_t limit = screen->style->row_limit ? screen->style->row_limit : FINDINGS_MAX;
-    size_t shown = findings->count < limit ? findings->count : limit;
+    size_t shown = 0;
     ks_text_append(&screen->out, "\n", 1);
-    for (size_t i = 0; i < shown; i++) {
-        write_finding(screen, i);
+    while (shown < findings->count && shown < limit) {
+        bool has_room = lines_used(screen) + FINDING_LINES + TAIL_LINES <= SCREEN_LINES;
+        if (shown > 0 && !has_room && screen->style->row_limit == 0) {
+            break;
+        }
+        write_finding(screen, shown++);
     }
     if (shown < findings->count) {
         ks_text_printf(&screen->out, "   and %zu more: --table findings\n",
                        findings->count - shown);
-    }
-    if (findings->count == 0 && findings->check_count > 0) {
-        ks_text_printf(&screen->out, "Nothing was found that would make a step faster.\n");
     }
 }
 
@@ -434,6 +473,9 @@ static void write_checks(struct screen *screen)
             if (check->state == KS_CHECK_COULD_NOT && check->reason) {
                 ks_text_printf(&screen->line, " (%s)", check->reason);
             }
+        }
+        if (count > 0 && groups[g].state == KS_CHECK_FINE && findings->count == 0) {
+            ks_text_printf(&screen->out, "Nothing was found that would make a step faster.\n");
         }
         if (count > 0) {
             ks_text_printf(&screen->out, "%s ", groups[g].words);

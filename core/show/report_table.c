@@ -55,7 +55,7 @@ static struct ks_unit_text number_text(const struct ks_column *column, const str
     case KS_CELL_BYTES: return ks_units_bytes(whole);
     case KS_CELL_SHARE: return ks_units_share(real);
     case KS_CELL_RATE: return ks_units_rate(real);
-    case KS_CELL_FLOPS: return ks_units_flops(real);
+    case KS_CELL_FLOPS: return whole ? ks_units_flops(real) : (struct ks_unit_text){"-"};
     default: snprintf(plain.text, sizeof(plain.text), "%lld", (long long)whole); return plain;
     }
 }
@@ -105,12 +105,39 @@ static bool says_something(const struct table *table, const struct ks_column *co
     return false;
 }
 
+static bool is_same(const struct ks_cell *a, const struct ks_cell *b)
+{
+    return a->kind == b->kind && a->number == b->number && ks_str_equal(a->text, b->text);
+}
+
+/* Do the rows differ in this column? Only asked of names, numbers and flags. */
+static bool varies(const struct table *table, const struct ks_column *column)
+{
+    struct ks_cell first = {0};
+    for (size_t i = 0; i < table->row_count; i++) {
+        struct ks_cell cell = ks_list_cell(table->list, column, table->view, table->order[i]);
+        if (i > 0 && !is_same(&first, &cell)) {
+            return true;
+        }
+        first = cell;
+    }
+    return false;
+}
+
+static bool is_wanted(const struct table *table, const struct ks_column *column)
+{
+    if (column->is_there && !column->is_there(table->view)) {
+        return false;
+    }
+    return column == table->sort ||
+           ((column->places & KS_COLUMN_SCREEN) && says_something(table, column) &&
+            (!(column->places & KS_COLUMN_VARIES) || varies(table, column)));
+}
+
 static void choose_columns(struct table *table)
 {
     for (const struct ks_column *column = table->list->columns; column->key; column++) {
-        bool is_wanted = (column->places & KS_COLUMN_SCREEN) || column == table->sort;
-        bool is_there = !column->is_there || column->is_there(table->view);
-        if (is_wanted && is_there && (column == table->sort || says_something(table, column))) {
+        if (is_wanted(table, column)) {
             KS_ASSERT(table->column_count < KS_LIST_COLUMNS_MAX);
             table->columns[table->column_count++] = column;
         }
@@ -251,8 +278,9 @@ static void append_foot(const struct table *table, struct ks_text *out)
         ks_text_printf(out, "%s of %s rows; --all-rows shows all", shown.text, total.text);
     }
     if (is_narrowed) {
-        ks_text_printf(out, "%s%zu columns do not fit; --width N makes room", is_cut ? ". " : "",
-                       table->column_total - table->column_count);
+        size_t missing = table->column_total - table->column_count;
+        ks_text_printf(out, "%s%zu %s not fit; --width N makes room", is_cut ? ". " : "", missing,
+                       missing == 1 ? "column does" : "columns do");
     }
     ks_ink(out, table->style->colour, KS_INK_END);
     ks_text_append(out, "\n", 1);

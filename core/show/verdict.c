@@ -35,7 +35,11 @@ static int64_t add_up(const struct ks_view *view, int64_t bound_ns[KS_BOUND_COUN
         bound_ns[KS_BOUND_GPU] += gpu_ns;
         bound_ns[KS_BOUND_COMMUNICATION] += part_ns[KS_ROLE_COMMUNICATION];
         bound_ns[KS_BOUND_INPUT] += input_ns;
-        bound_ns[facts->has_gpu ? KS_BOUND_HOST : KS_BOUND_CPU] += rest_ns - input_ns;
+        int64_t other_ns = part_ns[KS_ROLE_OTHER] < rest_ns - input_ns ? part_ns[KS_ROLE_OTHER]
+                                                                       : rest_ns - input_ns;
+        int64_t cpu_ns = facts->has_gpu ? 0 : rest_ns - input_ns - other_ns;
+        bound_ns[KS_BOUND_CPU] += cpu_ns;
+        bound_ns[KS_BOUND_HOST] += rest_ns - input_ns - cpu_ns;
     }
     return total_ns;
 }
@@ -60,8 +64,10 @@ static void write_sentence(const struct ks_view *view, int64_t part_ns, struct k
         [KS_BOUND_HOST] = {"for ", " of it the GPU waits for the host."},
         [KS_BOUND_GPU] = {"the GPU is busy for ", " of it."},
         [KS_BOUND_COMMUNICATION] = {"", " of it is communication that nothing hides."},
-        [KS_BOUND_CPU] = {"", " of it is work of the CPU."},
+        [KS_BOUND_CPU] = {"", " of it is work of CPU operators."},
     };
+    bool is_between = verdict->bound == KS_BOUND_HOST && !view->facts->has_gpu;
+    const char *after = is_between ? " of it no operator runs." : words[verdict->bound].after;
     const char *subject = view->facts->step_source == KS_STEPS_WINDOW ? "The recording"
                           : view->facts->step_count == 1              ? "The step"
                                                                       : "Each step";
@@ -69,7 +75,7 @@ static void write_sentence(const struct ks_view *view, int64_t part_ns, struct k
     struct ks_unit_text part = ks_units_time(part_ns);
     struct ks_unit_text share = ks_units_share(verdict->share);
     snprintf(verdict->text, sizeof(verdict->text), "%s takes %s; %s%s (%s)%s", subject, step.text,
-             words[verdict->bound].before, part.text, share.text, words[verdict->bound].after);
+             words[verdict->bound].before, part.text, share.text, after);
 }
 
 void ks_verdict_compute(const struct ks_view *view, struct ks_verdict *verdict)
