@@ -124,7 +124,8 @@ static size_t tail_offset(struct ks_str plain, size_t width)
     return offset;
 }
 
-void ks_plain_append_fit(struct ks_text *text, struct ks_str s, size_t width)
+/* `head_percent` of what can be shown is the start of the text. */
+static void append_fit(struct ks_text *text, struct ks_str s, size_t width, size_t head_percent)
 {
     /* Only the ends of a long name can be seen: megabytes between them are not looked at. */
     enum { SEEN_MAX = 8192 };
@@ -143,13 +144,23 @@ void ks_plain_append_fit(struct ks_text *text, struct ks_str s, size_t width)
     } else if (width <= 4) {
         ks_text_append(text, all.ptr, head_bytes(all, width));
     } else {
-        size_t head = (width - 2 + 1) / 2;
+        size_t head = ((width - 2) * head_percent + 99) / 100;
         size_t offset = tail_offset(all, width - 2 - head);
         ks_text_append(text, all.ptr, head_bytes(all, head));
         ks_text_append(text, "..", 2);
         ks_text_append(text, all.ptr + offset, all.len - offset);
     }
     ks_text_release(&plain);
+}
+
+void ks_plain_append_fit(struct ks_text *text, struct ks_str s, size_t width)
+{
+    append_fit(text, s, width, 50);
+}
+
+void ks_plain_append_kernel(struct ks_text *text, struct ks_str name, size_t width)
+{
+    append_fit(text, ks_plain_kernel(name), width, 70);
 }
 
 struct ks_str ks_plain_kernel(struct ks_str name)

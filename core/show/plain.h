@@ -9,6 +9,8 @@
 void ks_plain_append(struct ks_text *text, struct ks_str s);
 /* At most `width` columns: what is too long loses its middle to "..". */
 void ks_plain_append_fit(struct ks_text *text, struct ks_str s, size_t width);
+/* The same for the name of a kernel, shortened by ks_plain_kernel; more of its start is kept. */
+void ks_plain_append_kernel(struct ks_text *text, struct ks_str name, size_t width);
 /* Columns that text made by the above takes. */
 size_t ks_plain_width(struct ks_str plain);
 /* A C++ kernel name without return type, parameter list and the namespaces that all share; other

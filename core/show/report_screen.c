@@ -59,19 +59,15 @@ static void wrap(struct screen *screen, size_t indent, size_t lines_max)
         if (line > 1) {
             ks_text_printf(&screen->out, "%*s", (int)indent, "");
         }
-        if (ks_plain_width(rest) <= room || line == lines_max) {
-            ks_plain_append_fit(&screen->out, rest, room);
-            ks_text_append(&screen->out, "\n", 1);
-            break;
-        }
-        size_t end = room < rest.len ? room : rest.len; /* bytes are never fewer than columns */
+        bool is_last = ks_plain_width(rest) <= room || line == lines_max;
+        size_t end = is_last ? 0 : room; /* text has no fewer bytes than columns */
         while (end > 0 && rest.ptr[end] != ' ') {
             end--;
         }
-        if (end == 0) { /* one long word */
-            lines_max = line;
-            line--;
-            continue;
+        if (end == 0) { /* the last line, or one long word */
+            ks_plain_append_fit(&screen->out, rest, room);
+            ks_text_append(&screen->out, "\n", 1);
+            break;
         }
         ks_text_append(&screen->out, rest.ptr, end);
         ks_text_append(&screen->out, "\n", 1);
@@ -296,9 +292,14 @@ static void write_steps(struct screen *screen)
         struct ks_unit_text mean = ks_units_time(ks_view_step_ns(screen->view));
         struct ks_unit_text least = ks_units_time(min_ns);
         struct ks_unit_text most = ks_units_time(max_ns);
-        ks_text_printf(&screen->line, "%zu (%lld to %lld), mean %s, %s to %s, %s",
-                       facts->step_count, (long long)first, (long long)last, mean.text, least.text,
-                       most.text, found_by(facts->step_source));
+        uint32_t files = ks_trace_source_count(screen->view->trace);
+        ks_text_printf(&screen->line, "%zu", facts->step_count);
+        if (files > 1) {
+            ks_text_printf(&screen->line, " in %u files", files);
+        }
+        ks_text_printf(&screen->line, " (%lld to %lld), mean %s, %s to %s, %s", (long long)first,
+                       (long long)last, mean.text, least.text, most.text,
+                       found_by(facts->step_source));
         if (facts->complete_step_count < facts->step_count) {
             ks_text_printf(&screen->line, ", %zu cut",
                            facts->step_count - facts->complete_step_count);
@@ -320,8 +321,7 @@ static void write_device(struct screen *screen, const struct ks_device_fact *dev
     struct ks_text *line = &screen->line;
     if (rank != KS_UNKNOWN && ks_trace_source_count(screen->view->trace) > 1) {
         ks_text_printf(line, "rank %lld, ", (long long)rank);
-    }
-    if (device->name.v != 0) {
+    } else if (device->name.v != 0) {
         ks_plain_append_fit(line, ks_view_str(screen->view, device->name), 30);
         ks_text_append(line, ", ", 2);
     }
@@ -406,7 +406,7 @@ static void write_finding(struct screen *screen, size_t index)
 
     ks_text_append(&screen->out, "   ", 3);
     append_saving(screen->view, finding, &screen->line);
-    wrap(screen, 3, 1);
+    wrap(screen, 3, 2);
     if (finding->fix_text) {
         ks_text_append(&screen->out, "   ", 3);
         ink(screen, KS_INK_GOOD);

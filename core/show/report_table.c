@@ -67,8 +67,11 @@ static void append_cell(struct ks_text *text, const struct ks_column *column,
     case KS_CELL_NULL: ks_text_append(text, "-", 1); break;
     case KS_CELL_BOOL: ks_text_append_str(text, cell->number ? KS_STR("yes") : KS_STR("no")); break;
     case KS_CELL_TEXT:
-        ks_plain_append_fit(
-            text, column->unit == KS_CELL_KERNEL ? ks_plain_kernel(cell->text) : cell->text, width);
+        if (column->unit == KS_CELL_KERNEL) {
+            ks_plain_append_kernel(text, cell->text, width);
+        } else {
+            ks_plain_append_fit(text, cell->text, width);
+        }
         break;
     case KS_CELL_INT:
     case KS_CELL_REAL: {
