@@ -4,6 +4,7 @@
 #include "advise/findings.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#define KS_LOG_DOMAIN "report"
 #include "base/log.h"
 #include "read/read.h"
 #include "show/lists.h"
@@ -66,7 +67,12 @@ static enum ks_status read_trace(const struct ks_report_options *options, struct
         ks_trace_builder_destroy(builder);
         return status;
     }
-    return ks_trace_builder_seal(builder, run, out, err);
+    KS_TRY(ks_trace_builder_seal(builder, run, out, err));
+    const struct ks_chunk_pool *pool = ks_trace_pool(*out);
+    KS_LOG(&log, KS_LOG_DEBUG, "tables took %llu bytes at most, %llu bytes went to a file",
+           (unsigned long long)ks_chunk_pool_bytes_peak(pool),
+           (unsigned long long)ks_chunk_pool_bytes_spilled(pool));
+    return KS_OK;
 }
 
 static enum ks_status copy_paths(struct ks_report *report, const struct ks_report_options *options,
