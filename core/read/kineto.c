@@ -5,10 +5,6 @@
 #include "base/alloc.h"
 #include "base/err.h"
 
-/* Bytes that stay for the next window while looking for the start of an event or for traceEvents:
- * a brace may be the last byte, its first key must be seen with it. */
-enum { RESYNC_KEEP = 128 };
-
 /* What one step over the document came to. */
 enum progress { PROGRESS_GO, PROGRESS_MORE, PROGRESS_ERROR };
 
@@ -60,49 +56,15 @@ static void leave(struct kineto *k)
 
 /* ---- damage inside the list of events */
 
-/* Is this the brace of an event, not of its args: a known key follows and no colon precedes. */
-static bool starts_event(const char *brace, const char *begin)
+/* Moves the cursor to the next event, or to the end of the list. */
+static enum progress resync(struct kineto *k, struct ks_json_cursor *c, bool is_last)
 {
-    static const char *const KEYS[] = {"\"ph\"",  "\"name\"", "\"cat\"", "\"ts\"",
-                                       "\"pid\"", "\"tid\"",  "\"dur\"", "\"id\""};
-    const char *before = brace;
-    while (before > begin && isspace((unsigned char)before[-1])) {
-        before--;
+    if (kineto_find_event(k, c, is_last) != KS_JSON_OK) {
+        return PROGRESS_MORE;
     }
-    if (before > begin && before[-1] != ',' && before[-1] != '[' && before[-1] != '}') {
-        return false;
-    }
-    const char *key = brace + 1;
-    while (isspace((unsigned char)*key)) {
-        key++;
-    }
-    for (size_t i = 0; i < KS_COUNT_OF(KEYS); i++) {
-        if (strncmp(key, KEYS[i], strlen(KEYS[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Moves the cursor to the next event; MORE when this window holds none. */
-static enum progress resync(struct kineto *k, struct ks_json_cursor *c)
-{
-    for (const char *p = c->at; p < c->end; p++) {
-        p = memchr(p, '{', (size_t)(c->end - p));
-        if (!p) {
-            break;
-        }
-        if (starts_event(p, c->at)) {
-            c->at = p;
-            k->is_resyncing = false;
-            k->place = PLACE_EVENTS_FIRST;
-            return PROGRESS_GO;
-        }
-    }
-    if (c->end - c->at > RESYNC_KEEP) {
-        c->at = c->end - RESYNC_KEEP;
-    }
-    return PROGRESS_MORE;
+    k->is_resyncing = false;
+    k->place = *c->at == '{' ? PLACE_EVENTS_FIRST : PLACE_EVENTS;
+    return PROGRESS_GO;
 }
 
 /* The text at the cursor is no event and no separator: goes on at the next event. */
@@ -112,6 +74,7 @@ static enum progress skip_damage(struct kineto *k, struct ks_json_cursor *c, con
     if (kineto_count(k, KS_STAT_text_skipped, kineto_offset(k, fault), err) != KS_OK) {
         return PROGRESS_ERROR;
     }
+    k->solid_before = k->place == PLACE_EVENTS ? '}' : from[-1];
     c->at = from;
     k->is_resyncing = true;
     return PROGRESS_GO;
@@ -123,24 +86,25 @@ static enum progress emit_event(struct kineto *k, struct ks_json_cursor *c,
                                 const struct kineto_event *event, struct ks_err *err)
 {
     k->place = PLACE_EVENTS;
+    k->has_damaged_text = c->faults.strings > 0;
     if (count_faults(k, c, err) != KS_OK) {
         return PROGRESS_ERROR;
     }
     return give(kineto_emit(k, event, c->at, err));
 }
 
-/* An "event" that holds a list of events itself (traces put inside traces). */
+/* An "event" that holds a list of events itself (traces put inside traces). Below the deepest level
+ * that is followed, its events are taken as if they stood in this list. */
 static enum progress enter_nested(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
 {
-    if (kineto_count(k, KS_STAT_nested_trace_events, kineto_offset(k, c->at), err) != KS_OK) {
-        return PROGRESS_ERROR;
-    }
-    if (k->depth + 2 > KINETO_LEVELS_MAX) {
-        ks_fail(err, KS_ERR_LIMIT, kineto_offset(k, c->at), "Cannot follow traceEvents: depth=%d",
-                k->depth);
+    if (count_faults(k, c, err) != KS_OK ||
+        kineto_count(k, KS_STAT_nested_trace_events, kineto_offset(k, c->at), err) != KS_OK) {
         return PROGRESS_ERROR;
     }
     ks_json_blanks(c);
+    if (k->depth + 2 > KINETO_LEVELS_MAX) {
+        return skip_damage(k, c, c->at, c->at + 1, err);
+    }
     k->place = PLACE_EVENTS;
     enter(k, PLACE_OBJECT, PLACE_EVENTS);
     enter(k, *c->at == '[' ? PLACE_EVENTS_FIRST : PLACE_OBJECT_FIRST, PLACE_OBJECT);
@@ -148,17 +112,52 @@ static enum progress enter_nested(struct kineto *k, struct ks_json_cursor *c, st
     return PROGRESS_GO;
 }
 
-/* Reads the event once more with quotes that end a string only where JSON goes on behind them:
- * names with bare quotes in them are what breaks most damaged traces. */
-static enum ks_json parse_lenient(struct kineto *k, struct ks_json_cursor *c, const char *start,
-                                  struct kineto_event *event)
+/* ---- reading once more
+
+ * Names with bare quotes in them are what breaks most damaged traces. An item that could not be read
+ * is read once more with quotes that end a string only where JSON goes on behind them. How far such
+ * a guess looks is bounded, and so is the sum of guesses that came to nothing: reading stays linear
+ * for any input. */
+
+enum { GUESS_BYTES_MAX = 1024 * 1024, GUESS_RATIO = 16 };
+
+/* Reads one item from the cursor on into `item`. */
+typedef enum ks_json (*item_cb)(struct kineto *k, struct ks_json_cursor *c, void *item);
+
+static enum ks_json parse_again(struct kineto *k, struct ks_json_cursor *c, bool is_last,
+                                item_cb parse, void *item)
 {
-    c->at = start;
+    const char *start = c->at;
+    const char *end = c->end;
+    if (k->guessed_bytes > GUESS_BYTES_MAX + kineto_offset(k, start) * GUESS_RATIO) {
+        return KS_JSON_BAD;
+    }
+    bool is_bounded = end - start > GUESS_BYTES_MAX;
+    const char *stop = is_bounded ? start + GUESS_BYTES_MAX : end;
+    c->end = stop;
     c->lenient_quotes = true;
     c->faults = (struct ks_json_faults){0};
-    enum ks_json step = kineto_event_parse(k, c, event);
+    enum ks_json step = parse(k, c, item);
     c->lenient_quotes = false;
-    return step;
+    c->end = end;
+    /* A guess that saw only the end of the window may be wrong. */
+    bool is_early = step == KS_JSON_OK && ks_scan_blanks(c->at) >= end;
+    if (!is_last && !is_bounded && (step == KS_JSON_MORE || is_early)) {
+        return KS_JSON_MORE;
+    }
+    if (step == KS_JSON_OK && c->at <= stop) {
+        return KS_JSON_OK;
+    }
+    k->guessed_bytes += (step == KS_JSON_MORE || c->at > stop ? stop : c->at) - start;
+    return KS_JSON_BAD;
+}
+
+static enum ks_json parse_event(struct kineto *k, struct ks_json_cursor *c, void *item)
+{
+    struct kineto_event *event = item;
+    enum ks_json step = kineto_event_parse(k, c, event);
+    event->has_guessed_quotes = true;
+    return step == KS_JSON_OK && event->has_trace_events ? KS_JSON_BAD : step;
 }
 
 static enum progress take_event(struct kineto *k, struct ks_json_cursor *c, bool is_last,
@@ -171,19 +170,20 @@ static enum progress take_event(struct kineto *k, struct ks_json_cursor *c, bool
     if (KS_LIKELY(step == KS_JSON_OK)) {
         return event.has_trace_events ? enter_nested(k, c, err) : emit_event(k, c, &event, err);
     }
-    if (step == KS_JSON_MORE) {
-        c->at = start;
-        return PROGRESS_MORE;
-    }
     const char *fault = c->at;
-    if (k->to.strict) {
-        return skip_damage(k, c, fault, start, err);
+    if (step == KS_JSON_BAD && k->to.strict) {
+        /* What could be repaired comes first when it stands first. */
+        return count_faults(k, c, err) == KS_OK ? skip_damage(k, c, fault, start + 1, err)
+                                                : PROGRESS_ERROR;
     }
-    step = parse_lenient(k, c, start, &event);
-    if (step == KS_JSON_OK && !event.has_trace_events) {
-        return emit_event(k, c, &event, err);
+    c->at = start;
+    if (step == KS_JSON_BAD) {
+        step = parse_again(k, c, is_last, parse_event, &event);
+        if (step == KS_JSON_OK) {
+            return emit_event(k, c, &event, err);
+        }
     }
-    if (step == KS_JSON_MORE && !is_last) {
+    if (step == KS_JSON_MORE) {
         c->at = start;
         return PROGRESS_MORE;
     }
@@ -201,7 +201,9 @@ static enum progress take_non_event(struct kineto *k, struct ks_json_cursor *c, 
         return PROGRESS_MORE;
     }
     if (step == KS_JSON_BAD) {
-        return skip_damage(k, c, c->at, start + (*start != '{'), err);
+        return k->to.strict && count_faults(k, c, err) != KS_OK
+                   ? PROGRESS_ERROR
+                   : skip_damage(k, c, c->at, start + 1, err);
     }
     k->place = PLACE_EVENTS;
     return give(kineto_count(k, KS_STAT_not_an_event, kineto_offset(k, start), err));
@@ -267,30 +269,27 @@ static bool is_event_key(struct ks_str key)
            ks_str_equal(key, KS_STR("cat")) || ks_str_equal(key, KS_STR("name"));
 }
 
-/* Damaged metadata is given up as a whole: the events are found by their key, or are read already.
- */
-static enum progress skip_meta(struct kineto *k, const char *fault, struct ks_err *err)
+/* Damaged metadata is given up until the next known key. */
+static enum progress skip_meta(struct kineto *k, struct ks_json_cursor *c, const char *fault,
+                               struct ks_err *err)
 {
     if (kineto_count(k, KS_STAT_text_skipped, kineto_offset(k, fault), err) != KS_OK) {
         return PROGRESS_ERROR;
     }
+    c->at = fault;
     k->is_skipping_meta = true;
     return PROGRESS_GO;
 }
 
-static enum progress find_events(struct kineto *k, struct ks_json_cursor *c)
+static enum progress find_member(struct kineto *k, struct ks_json_cursor *c, bool is_last)
 {
-    static const char KEY[] = "\"traceEvents\"";
-    const char *found =
-        k->saw_events ? NULL : memmem(c->at, (size_t)(c->end - c->at), KEY, sizeof(KEY) - 1);
-    if (found) {
-        c->at = found;
-        k->is_skipping_meta = false;
-        k->place = PLACE_OBJECT_FIRST;
-        return PROGRESS_GO;
+    if (kineto_find_member(k, c, is_last) != KS_JSON_OK) {
+        return PROGRESS_MORE;
     }
-    c->at = c->end - c->at > RESYNC_KEEP ? c->end - RESYNC_KEEP : c->at;
-    return PROGRESS_MORE;
+    k->is_skipping_meta = false;
+    k->is_depth_unsure = true;
+    k->place = PLACE_OBJECT_FIRST;
+    return PROGRESS_GO;
 }
 
 /* Value of the key traceEvents: a list, or an object that holds it one level down. */
@@ -310,7 +309,16 @@ static enum progress enter_events(struct kineto *k, struct ks_json_cursor *c, ch
                    : give(kineto_count(k, KS_STAT_nested_trace_events, kineto_offset(k, c->at), err));
 }
 
-static enum progress take_member(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
+static enum ks_json parse_meta(struct kineto *k, struct ks_json_cursor *c, void *item)
+{
+    struct ks_json_str key;
+    (void)item;
+    enum ks_json step = ks_json_key(c, &key);
+    return step == KS_JSON_OK ? kineto_meta_parse(k, c, (struct ks_str){key.ptr, key.len}) : step;
+}
+
+static enum progress take_member(struct kineto *k, struct ks_json_cursor *c, bool is_last,
+                                 struct ks_err *err)
 {
     const char *start = c->at;
     struct ks_json_str raw;
@@ -328,18 +336,27 @@ static enum progress take_member(struct kineto *k, struct ks_json_cursor *c, str
     if (step == KS_JSON_OK) {
         step = kineto_meta_parse(k, c, key);
     }
+    const char *fault = c->at;
+    if (step == KS_JSON_BAD && k->to.strict && count_faults(k, c, err) != KS_OK) {
+        return PROGRESS_ERROR;
+    }
+    if (step == KS_JSON_BAD && !k->to.strict) {
+        c->at = start;
+        step = parse_again(k, c, is_last, parse_meta, NULL);
+    }
     if (step == KS_JSON_OK) {
         k->place = PLACE_OBJECT;
         return give(count_faults(k, c, err));
     }
     if (step == KS_JSON_BAD) {
-        return skip_meta(k, c->at, err);
+        return skip_meta(k, c, fault, err);
     }
     c->at = start;
     return PROGRESS_MORE;
 }
 
-static enum progress step_object(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
+static enum progress step_object(struct kineto *k, struct ks_json_cursor *c, bool is_last,
+                                 struct ks_err *err)
 {
     const char *start = c->at;
     char ch;
@@ -348,48 +365,72 @@ static enum progress step_object(struct kineto *k, struct ks_json_cursor *c, str
     }
     if (ch == '}') {
         c->at++;
+        enum ks_json step = ks_json_peek(c, &ch);
+        if (k->is_depth_unsure && step == KS_JSON_MORE && !is_last) {
+            c->at = start;
+            return PROGRESS_MORE;
+        }
+        if (k->is_depth_unsure && step == KS_JSON_OK && (ch == ',' || ch == '}')) {
+            k->place = PLACE_OBJECT; // it ends an object whose begin was damaged
+            return PROGRESS_GO;
+        }
         leave(k);
         return PROGRESS_GO;
     }
     if (k->place == PLACE_OBJECT_FIRST) {
-        return take_member(k, c, err);
+        return take_member(k, c, is_last, err);
+    }
+    if (ch == '"') { // the comma is missing
+        k->place = PLACE_OBJECT_FIRST;
+        return repair_syntax(k, c->at, err);
     }
     if (ch != ',') {
-        return skip_meta(k, c->at, err);
+        return skip_meta(k, c, c->at, err);
     }
-    const char *comma = c->at;
     c->at++;
     if (ks_json_peek(c, &ch) != KS_JSON_OK) {
         c->at = start;
         return PROGRESS_MORE;
     }
     if (ch == '}') {
-        return repair_syntax(k, comma, err);
+        return repair_syntax(k, c->at, err);
     }
-    enum progress progress = take_member(k, c, err);
+    enum progress progress = take_member(k, c, is_last, err);
     if (progress == PROGRESS_MORE) {
         c->at = start; // the comma comes again with the member
     }
     return progress;
 }
 
-/* Is the brace at the cursor an event's own, because the bracket before it is missing? */
-static enum ks_json starts_with_event(const struct ks_json_cursor *c, bool *is_event)
+/* Is the brace at the cursor an event's own, because the bracket before it is missing? It is when
+ * the object reads as an event. */
+static enum ks_json starts_with_event(struct kineto *k, const struct ks_json_cursor *c,
+                                      bool *is_event)
 {
     struct ks_json_cursor look = *c;
     struct ks_json_str key;
     look.at++;
     enum ks_json step = ks_json_key(&look, &key);
     *is_event = step == KS_JSON_OK && is_event_key((struct ks_str){key.ptr, key.len});
+    if (!*is_event) {
+        return step;
+    }
+    struct kineto_event event;
+    look.at = c->at;
+    step = kineto_event_parse(k, &look, &event);
+    *is_event = step == KS_JSON_OK && event.phase != '\0' && !event.has_trace_events;
     return step;
 }
 
 static enum progress step_start(struct kineto *k, struct ks_json_cursor *c, bool is_last,
                                 struct ks_err *err)
 {
-    if (k->window_offset == 0 && c->at == k->window_ptr &&
-        strncmp(c->at, "\xEF\xBB\xBF", 3) == 0) {
-        c->at += 3; // byte order mark of UTF-8
+    static const char MARK[] = "\xEF\xBB\xBF"; // byte order mark of UTF-8
+    if (k->window_offset == 0 && c->at == k->window_ptr && *c->at == MARK[0]) {
+        if (c->end - c->at < 3 && !is_last) {
+            return PROGRESS_MORE;
+        }
+        c->at += strncmp(c->at, MARK, 3) == 0 ? 3 : 0;
     }
     char ch;
     if (ks_json_peek(c, &ch) != KS_JSON_OK) {
@@ -401,7 +442,7 @@ static enum progress step_start(struct kineto *k, struct ks_json_cursor *c, bool
         return PROGRESS_ERROR;
     }
     bool is_event = false;
-    if (ch == '{' && starts_with_event(c, &is_event) == KS_JSON_MORE && !is_last) {
+    if (ch == '{' && starts_with_event(k, c, &is_event) == KS_JSON_MORE && !is_last) {
         return PROGRESS_MORE;
     }
     k->is_array_form = ch == '[' || is_event;
@@ -433,10 +474,10 @@ static enum progress step(struct kineto *k, struct ks_json_cursor *c, bool is_la
                           struct ks_err *err)
 {
     if (KS_UNLIKELY(k->is_resyncing)) {
-        return resync(k, c);
+        return resync(k, c, is_last);
     }
     if (KS_UNLIKELY(k->is_skipping_meta)) {
-        return find_events(k, c);
+        return find_member(k, c, is_last);
     }
     switch (k->place) {
     case PLACE_EVENTS_FIRST:
@@ -445,7 +486,7 @@ static enum progress step(struct kineto *k, struct ks_json_cursor *c, bool is_la
         return step_events(k, c, is_last, err);
     case PLACE_OBJECT_FIRST:
     case PLACE_OBJECT:
-        return step_object(k, c, err);
+        return step_object(k, c, is_last, err);
     case PLACE_START:
         return step_start(k, c, is_last, err);
     case PLACE_DONE:
@@ -565,8 +606,12 @@ static enum ks_status count_cut(struct kineto *k, int64_t size, int64_t left, st
     if (k->place == PLACE_DONE) {
         return KS_OK;
     }
-    if (left > 0 && !k->is_resyncing) {
+    bool is_in_events = k->place == PLACE_EVENTS_FIRST || k->place == PLACE_EVENTS_COMMA;
+    if (left > 0 && is_in_events && !k->is_resyncing) {
         return kineto_count(k, KS_STAT_partial_event, size - left, err);
+    }
+    if (k->is_skipping_meta) { // counted already; the end of the document went with it
+        return KS_OK;
     }
     /* Chrome's array form may leave its bracket open. */
     bool is_open_array = k->is_array_form && k->depth == 1;

@@ -5,6 +5,7 @@
  *   kineto_emit.c   what an event means: rows of the builder
  *   kineto_open.c   events that come in halves: B/E and b/e
  *   kineto_meta.c   top-level keys beside traceEvents
+ *   kineto_resync.c where to go on behind damage
  */
 #ifndef KS_READ_KINETO_H
 #define KS_READ_KINETO_H
@@ -73,6 +74,7 @@ struct kineto_event {
     struct kineto_id pid, tid, id;
     const char *args_at; /* value of args, NULL none */
     bool has_duplicate_key;
+    bool has_guessed_quotes; /* read with lenient_quotes */
     struct kineto_args args;
 };
 
@@ -125,7 +127,11 @@ struct kineto {
     bool is_array_form;
     bool saw_events;       /* a traceEvents list, or the array form */
     bool is_resyncing;     /* looking for the next event */
-    bool is_skipping_meta; /* looking for traceEvents behind broken metadata */
+    bool is_skipping_meta; /* looking for the next known key behind broken metadata */
+    bool is_depth_unsure;  /* braces of the document were lost in damage */
+    char solid_before;     /* while looking: last byte before the cursor that is no blank */
+    int64_t guessed_bytes; /* read once more in vain, see parse_again */
+    bool has_damaged_text; /* the event under way holds strings that were repaired */
     bool is_unpadded;      /* fractions of ts and dur are plain nanoseconds */
     bool saw_trailing;
     struct kineto_frames begun; /* B without E */
@@ -174,6 +180,12 @@ enum ks_status kineto_async_end(struct kineto *k, uint64_t key, uint64_t id, int
 /* Events still open at the end of the input. */
 enum ks_status kineto_close_open(struct kineto *k, struct ks_err *err);
 void kineto_frames_release(struct kineto_frames *frames);
+
+/* Moves the cursor to the brace of the next event or to the bracket that ends the list (OK). MORE:
+ * there is none before the cursor, which has moved on. */
+enum ks_json kineto_find_event(struct kineto *k, struct ks_json_cursor *c, bool is_last);
+/* The same for the next known key beside traceEvents: the cursor stands at its quote. */
+enum ks_json kineto_find_member(struct kineto *k, struct ks_json_cursor *c, bool is_last);
 
 /* Takes the value of a top-level key, known or not. */
 enum ks_json kineto_meta_parse(struct kineto *k, struct ks_json_cursor *c, struct ks_str key);
