@@ -2,8 +2,8 @@
 # Tests kscope on a machine with a GPU; docs/device.md says what each part proves.
 #
 # Use: tools/device_test.sh    In the unpacked bundle, or in the source tree after a build.
-# KSCOPE_BIN and KSCOPE_PYTHON name the program and a Python with torch. Results and recorded traces
-# go to $OUT, else to build/device-test.
+# KSCOPE_BIN and KSCOPE_PYTHON name the program and a Python with torch (else .venv's, else python3).
+# Results and recorded traces go to $OUT, else to build/device-test.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -19,5 +19,7 @@ if command -v nvidia-smi >/dev/null; then
 else
     echo "device_test: no nvidia-smi; the parts that need a GPU are left out"
 fi
+python=python3
+[ ! -x .venv/bin/python ] || python=.venv/bin/python
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-exec "${KSCOPE_PYTHON:-python3}" tests/device/run_parts.py "$program" "${OUT:-build/device-test}"
+exec "${KSCOPE_PYTHON:-$python}" tests/device/run_parts.py "$program" "${OUT:-build/device-test}"
