@@ -2,7 +2,7 @@
 # Tests kscope on a machine with a GPU; docs/device.md says what each part proves.
 #
 # Use: tools/device_test.sh    In the unpacked bundle, or in the source tree after a build.
-# KSCOPE_BIN and KSCOPE_PYTHON name the program and a Python with torch (else .venv's, else python3).
+# KSCOPE_BIN and KSCOPE_PYTHON name the program and a Python with torch: else .venv's, or python3.
 # Results and recorded traces go to $OUT, else to build/device-test.
 set -eu
 cd "$(dirname "$0")/.."
