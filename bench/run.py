@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Times `kscope report` as a whole process, against its peers or against another commit.
+
+    bench/run.py [--full] [--base REV] [--runs N] [--size-mb MB] [--save FILE] [--tiny]
+
+Inputs are grown from tests/data by tools/gen_trace.py (seed 1) into build/bench/ once. Each round
+runs every program in turn, so that a machine that gets slower slows all of them; the page cache is
+warm. Peers: Python's json.load and a sum over it, and HolisticTraceAnalysis (in .venv-bench; once,
+or in each round with --full). Peak memory is ru_maxrss, which a child inherits from this process:
+so this one loads nothing large. `--base REV` builds that commit in a worktree and compares
+with it instead. Exit status 1 when a limit is missed; `--tiny` only shows that all of this works.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORK = ROOT / "build" / "bench"
+DATA = ROOT / "tests" / "data"
+GENERATOR = ROOT / "tools" / "gen_trace.py"
+HTA_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
+RECORDED = ROOT / "tests" / "oracle" / "hta_recorded.json"
+SOURCES = ("A.optimizer.bad.pt.trace.json.xz", "A.healthy.good.pt.trace.json.gz")
+TINY_SOURCE = "A.recompiles.good.pt.trace.json.gz"
+HTA_CHECKED = 4  # traces whose figures are repeated; --full: all
+# How many times faster than a peer we promise to be.
+AT_LEAST = {"hta": 30, "python": 20}
+
+
+def program_under_test():
+    return os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
+
+
+# ------------------------------------------------------------------ inputs
+
+
+def digest(*paths):
+    h = hashlib.sha256()
+    for path in paths:
+        h.update(path.read_bytes())
+    return h.hexdigest()[:12]
+
+
+def grown(source, size_mb, folder):
+    """Path of the input grown from `source`, made when missing."""
+    name = source.split(".pt.")[0]
+    out = folder / f"{name}.{size_mb:g}MB.{digest(GENERATOR, DATA / source)}.json"
+    if not out.exists():
+        print(f"making {out.name}", file=sys.stderr)
+        part = out.with_suffix(".part")
+        command = [sys.executable, str(GENERATOR), "--source", str(DATA / source)]
+        command += ["--out", str(part), "--size-mb", str(size_mb), "--seed", "1"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        part.rename(out)
+    return out
+
+
+# ------------------------------------------------------------------ measuring
+
+
+def timed(command):
+    """(seconds, peak bytes) of one process."""
+    begin = time.perf_counter()
+    with open(os.devnull, "wb") as null:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=null)
+        _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"bench: exit {process.returncode}: {' '.join(command)}")
+    return seconds, usage.ru_maxrss * 1024
+
+
+def alternate(commands, rounds):
+    """{name: [(seconds, peak)]}; `rounds` says how often each takes part."""
+    out = {name: [] for name in commands}
+    for index in range(max(rounds.values())):
+        for name, command in commands.items():
+            if index < rounds[name]:
+                out[name].append(timed(command))
+    return out
+
+
+def summary(runs, size):
+    seconds = [s for s, _ in runs]
+    median = statistics.median(seconds)
+    return {
+        "median_s": median,
+        "min_s": min(seconds),
+        "runs": len(runs),
+        "bytes_per_s": size / median,
+        "peak_bytes": max(p for _, p in runs),
+    }
+
+
+def warm(path):
+    with open(path, "rb") as f:
+        while f.read(1 << 20):
+            pass
+
+
+def measure(path, commands, rounds):
+    warm(path)
+    size = path.stat().st_size
+    runs = alternate(commands, rounds)
+    return {"size": size, "programs": {n: summary(r, size) for n, r in runs.items()}}
+
+
+def peers(path, options):
+    """Commands and rounds of everything that reads this input."""
+    commands = {"kscope": [program_under_test(), "report", "--json", str(path)]}
+    commands["python"] = [sys.executable, str(ROOT / "bench" / "peer_json.py"), str(path)]
+    rounds = {"kscope": options.runs, "python": options.runs}
+    if not options.tiny and HTA_PYTHON.exists():
+        commands["hta"] = [str(HTA_PYTHON), str(ROOT / "bench" / "peer_hta.py"), str(path)]
+        rounds["hta"] = options.runs if options.full else 1
+    return commands, rounds
+
+
+# ------------------------------------------------------------------ another commit
+
+
+def build_base(revision):
+    """Program of that commit, built in a worktree of its own."""
+    git = ["git", "-C", str(ROOT)]
+    sha = subprocess.run(
+        [*git, "rev-parse", "--short=12", f"{revision}^{{commit}}"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    tree = WORK / f"base-{sha}"
+    program = tree / "build" / "kscope"
+    if not program.exists():
+        subprocess.run([*git, "worktree", "prune"], check=True)
+        if not tree.exists():
+            subprocess.run([*git, "worktree", "add", "--detach", str(tree), sha], check=True)
+        setup = ["meson", "setup", str(tree / "build"), str(tree), "-Dbuildtype=release"]
+        subprocess.run(setup, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["ninja", "-C", str(tree / "build"), "--quiet", "kscope"], check=True)
+    return str(program)
+
+
+def both_commits(path, options, base):
+    commands = {
+        "base": [base, "report", "--json", str(path)],
+        "change": [program_under_test(), "report", "--json", str(path)],
+    }
+    return commands, dict.fromkeys(commands, options.runs)
+
+
+# ------------------------------------------------------------------ showing
+
+
+def machine():
+    model = "unknown CPU"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": memory,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def show(name, result):
+    ours = result["programs"].get("kscope", result["programs"].get("base"))
+    print(f"\n{name}: {result['size'] / 1e6:.0f} MB")
+    print(f"  {'program':8} {'median':>9} {'min':>9} {'runs':>4} {'MB/s':>8} {'peak MB':>8}  ratio")
+    for program, row in result["programs"].items():
+        print(
+            f"  {program:8} {row['median_s']:8.3f}s {row['min_s']:8.3f}s {row['runs']:4}"
+            f" {row['bytes_per_s'] / 1e6:8.1f} {row['peak_bytes'] / 1e6:8.1f}"
+            f" {row['median_s'] / ours['median_s']:6.2f}"
+        )
+
+
+def missed(name, result):
+    """Sentences about limits that do not hold."""
+    programs = result["programs"]
+    if "kscope" not in programs:
+        return []
+    ours = programs["kscope"]
+    out = []
+    for peer, factor in AT_LEAST.items():
+        if peer in programs and programs[peer]["median_s"] < factor * ours["median_s"]:
+            out.append(f"{name}: less than {factor} times faster than {peer}")
+    if ours["peak_bytes"] >= result["size"]:
+        out.append(f"{name}: peak memory is not below the size of the file")
+    return out
+
+
+def hta_figures(is_full):
+    """A sentence for each trace of which HTA no longer says what the tests compare with."""
+    recorded = json.loads(RECORDED.read_text())["traces"]
+    names = sorted(recorded)[: None if is_full else HTA_CHECKED]
+    probe = [str(HTA_PYTHON), str(ROOT / "bench" / "hta_probe.py")]
+    done = subprocess.run(
+        probe + [str(DATA / n) for n in names], check=True, stdout=subprocess.PIPE
+    )
+    live = json.loads(done.stdout)["traces"]
+    wrong = [
+        f"{n}: HTA no longer gives the recorded figures" for n in names if live[n] != recorded[n]
+    ]
+    print(f"\nHTA's own figures of {len(names)} traces: {len(names) - len(wrong)} as recorded")
+    return wrong
+
+
+def parse_options(arguments):
+    parser = argparse.ArgumentParser(description="Times kscope report.")
+    parser.add_argument("--full", action="store_true", help="HTA in each round, all its figures")
+    parser.add_argument("--base", metavar="REV", help="compare with this commit")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--size-mb", type=float, default=100)
+    parser.add_argument("--save", type=pathlib.Path, help="write all figures as JSON")
+    parser.add_argument("--tiny", action="store_true", help="small input, one run, no limits")
+    parser.add_argument("--folder", type=pathlib.Path, default=WORK, help="where inputs are kept")
+    options = parser.parse_args(arguments)
+    if options.tiny:
+        options.runs, options.size_mb = 1, 0.3
+    return options
+
+
+def main(arguments):
+    options = parse_options(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    base = build_base(options.base) if options.base else None
+    facts = machine()
+    print(", ".join(f"{key} {value}" for key, value in facts.items()))
+    results, wrong = {}, []
+    for source in (TINY_SOURCE,) if options.tiny else SOURCES:
+        path = grown(source, options.size_mb, options.folder)
+        commands, rounds = both_commits(path, options, base) if base else peers(path, options)
+        name = source.split(".pt.")[0]
+        results[name] = measure(path, commands, rounds)
+        show(name, results[name])
+        wrong += missed(name, results[name])
+    if not (options.tiny or base):
+        if HTA_PYTHON.exists():
+            wrong += hta_figures(options.full)
+        else:
+            wrong.append("HTA is not there: tools/setup.sh bench installs it")
+    if options.save:
+        options.save.write_text(json.dumps({"machine": facts, "results": results}, indent=1) + "\n")
+    for sentence in [] if options.tiny else wrong:
+        print(f"missed: {sentence}")
+    return 1 if wrong and not options.tiny else 0
+
+
+if __name__ == "__main__":
+    if shutil.which("meson") is None and "--base" in sys.argv:
+        sys.exit("bench: meson is needed to build another commit")
+    sys.exit(main(sys.argv[1:]))
