@@ -25,6 +25,7 @@ enum {
     SCREEN_LINES = 24,
     BAR_WIDTH_MAX = 72,
     FIX_LINES_MAX = 2,
+    ROOM_MIN = 12,
 };
 
 struct screen {
@@ -54,7 +55,7 @@ static void label(struct screen *screen, const char *name)
 static void wrap(struct screen *screen, size_t indent, size_t lines_max)
 {
     struct ks_str rest = {screen->line.ptr, screen->line.len};
-    size_t room = screen->width > indent + 20 ? screen->width - indent : 20;
+    size_t room = screen->width > indent + ROOM_MIN ? screen->width - indent : ROOM_MIN;
     for (size_t line = 1; rest.len > 0; line++) {
         if (line > 1) {
             ks_text_printf(&screen->out, "%*s", (int)indent, "");
@@ -401,7 +402,7 @@ static void write_finding(struct screen *screen, size_t index)
         ks_text_printf(&screen->line, " (cause: %s)", finding->cause);
     }
     ks_text_printf(&screen->line, "  %s", finding->rule->id);
-    wrap(screen, 3, 1);
+    wrap(screen, 3, 2);
     ink(screen, KS_INK_END);
 
     ks_text_append(&screen->out, "   ", 3);
