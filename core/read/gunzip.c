@@ -1,5 +1,5 @@
 /* gzip by zlib. Files made by parallel compressors and by appending have many members; all are
- * read. What follows the last member and is no member (padding) ends the stream. */
+ * read. Zero bytes behind a member are padding; anything else there is damage. */
 #define ZLIB_CONST
 #include <zlib.h>
 
@@ -54,13 +54,15 @@ static void gzip_close(void *state)
 
 static enum ks_decoder_state next_member(struct gunzip *g, struct ks_decoder_io *io)
 {
-    if (io->in_size > 0 && io->in[0] != 0x1f) {
-        io->in += io->in_size; // padding behind the last member
-        io->in_size = 0;
-        return KS_DECODER_BETWEEN;
+    while (io->in_size > 0 && io->in[0] == 0) { // padding to a block size
+        io->in++;
+        io->in_size--;
     }
     if (io->in_size == 0) {
         return KS_DECODER_BETWEEN;
+    }
+    if (io->in[0] != 0x1f) {
+        return KS_DECODER_DAMAGED;
     }
     g->is_between = false;
     return inflateReset(&g->stream) == Z_OK ? KS_DECODER_GO : KS_DECODER_DAMAGED;

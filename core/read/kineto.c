@@ -561,7 +561,9 @@ static enum ks_status kineto_open(const struct ks_reader_context *context, struc
     ks_text_init(&k->scratch);
     ks_text_init(&k->scratch2);
     ks_map_init(&k->begun.tops);
+    ks_map_init(&k->begun.named);
     ks_map_init(&k->async.tops);
+    ks_map_init(&k->async.named);
     k->is_unpadded = head_is_unpadded(head);
     enum ks_status status =
         ks_trace_builder_intern(context->builder, KS_STR("aten::conv2d"), &k->conv2d, err);
@@ -619,6 +621,19 @@ static enum ks_status count_cut(struct kineto *k, int64_t size, int64_t left, st
                         err);
 }
 
+/* A base that puts events outside the times that can be told is no base. */
+static enum ks_status check_base(struct kineto *k, struct ks_err *err)
+{
+    struct ks_source *s = k->to.source;
+    int64_t end_ns = s->end_ns > 0 ? s->end_ns : 0;
+    if (s->base_ns >= 0 && s->base_ns <= KS_TIME_MAX_NS - end_ns) {
+        return KS_OK;
+    }
+    s->base_ns = 0;
+    s->has_base = false;
+    return kineto_count(k, KS_STAT_time_out_of_range, KS_NO_OFFSET, err);
+}
+
 static enum ks_status kineto_finish(void *state, int64_t size, int64_t left, struct ks_err *err)
 {
     struct kineto *k = state;
@@ -627,7 +642,8 @@ static enum ks_status kineto_finish(void *state, int64_t size, int64_t left, str
                        "Cannot find traceEvents: not a Kineto or Chrome trace");
     }
     KS_TRY(count_cut(k, size, left, err));
-    return kineto_close_open(k, err);
+    KS_TRY(kineto_close_open(k, err));
+    return check_base(k, err);
 }
 
 const struct ks_reader ks_reader_kineto = {

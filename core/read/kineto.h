@@ -102,7 +102,9 @@ struct kineto_frame {
 struct kineto_frames {
     struct kineto_frame *list;
     size_t count, capacity;
-    struct ks_map tops; /* track, or (category and name, id) -> 1 + index of the top frame */
+    size_t free;           /* 1 + index of the first free slot, chained by below; 0 none */
+    struct ks_map tops;    /* track, or (category and scope, id) -> 1 + index of the top frame */
+    struct ks_map named;   /* (track, name) -> open frames of that name; B/E only */
 };
 
 struct kineto_track_cached {
@@ -172,7 +174,7 @@ enum ks_status kineto_begin(struct kineto *k, const struct ks_slice_row *row, in
 /* name.v 0: an end without name closes the top frame. */
 enum ks_status kineto_end(struct kineto *k, uint32_t track, struct ks_strid name, int64_t ts_ns,
                           int64_t offset, struct ks_err *err);
-/* b and e, matched by (category text, name, id). */
+/* b and e, matched by (category and scope, id); those of one id nest. */
 enum ks_status kineto_async_begin(struct kineto *k, const struct ks_slice_row *row, uint64_t key,
                                   uint64_t id, int64_t offset, struct ks_err *err);
 enum ks_status kineto_async_end(struct kineto *k, uint64_t key, uint64_t id, int64_t ts_ns,

@@ -1,10 +1,8 @@
+#include <float.h>
 #include <math.h>
 
 #include "base/err.h"
 #include "read/kineto.h"
-
-/* Times beyond this leave no room for shifts and sums in int64; 146 years of nanoseconds. */
-static const int64_t TIME_LIMIT_NS = (int64_t)1 << 62;
 
 void kineto_seen(struct kineto *k, int64_t start_ns, int64_t end_ns)
 {
@@ -18,6 +16,21 @@ void kineto_seen(struct kineto *k, int64_t start_ns, int64_t end_ns)
     }
 }
 
+/* Cuts what the store does not take, between two characters. */
+static enum ks_status cut_text(struct kineto *k, struct ks_str *text, const char *place,
+                               struct ks_err *err)
+{
+    if (KS_LIKELY(text->len <= KS_STR_LEN_MAX)) {
+        return KS_OK;
+    }
+    size_t len = KS_STR_LEN_MAX;
+    while (len > 0 && (text->ptr[len] & 0xC0) == 0x80) {
+        len--;
+    }
+    text->len = len;
+    return kineto_count(k, KS_STAT_repaired_strings, kineto_offset(k, place), err);
+}
+
 enum ks_status kineto_intern(struct kineto *k, const struct ks_json_str *raw, struct ks_strid *out,
                              struct ks_err *err)
 {
@@ -29,14 +42,21 @@ enum ks_status kineto_intern(struct kineto *k, const struct ks_json_str *raw, st
                            raw->len);
         }
     }
+    KS_TRY(cut_text(k, &text, raw->ptr, err));
     return ks_trace_builder_intern(k->to.builder, text, out, err);
 }
 
+/* JSON text of an argument, as it stands in the file; only bytes that are no UTF-8 change. */
 static enum ks_status intern_text(struct kineto *k, struct ks_str text, uint32_t *out,
                                   struct ks_err *err)
 {
     struct ks_strid id = {0};
-    if (text.len > 0) {
+    if (KS_UNLIKELY(k->has_damaged_text && text.len > 0)) {
+        KS_TRY(kineto_intern(k, &(struct ks_json_str){text.ptr, text.len, KS_JSON_STR_HIGH}, &id,
+                             err));
+    } else if (text.len > 0) {
+        const char *place = text.ptr;
+        KS_TRY(cut_text(k, &text, place, err));
         KS_TRY(ks_trace_builder_intern(k->to.builder, text, &id, err));
     }
     *out = id.v;
@@ -225,7 +245,8 @@ static int64_t arg_or(const struct kineto_args *a, uint32_t bit, int64_t value, 
 static float share_or_nan(const struct kineto_args *a, uint32_t bit, double value, double unit)
 {
     /* Old builds wrote -1 where they knew nothing. */
-    return a->found & bit && value >= 0 ? (float)(value / unit) : NAN;
+    bool is_known = a->found & bit && value >= 0 && value / unit <= (double)FLT_MAX;
+    return is_known ? (float)(value / unit) : NAN;
 }
 
 static enum ks_status intern_collective(struct kineto *k, const struct kineto_args *a,
@@ -326,11 +347,11 @@ static enum ks_status fill_gpu(struct kineto *k, const struct kineto_event *e,
 static enum ks_status emit_complete(struct kineto *k, const struct kineto_event *e,
                                     int64_t offset, struct ks_err *err)
 {
+    if (e->has_dur && (e->dur_ns < KS_TIME_MIN_NS || e->dur_ns > KS_TIME_MAX_NS - e->ts_ns)) {
+        return kineto_count(k, KS_STAT_time_out_of_range, offset, err);
+    }
     if (e->has_dur && e->dur_ns < 0) {
         return kineto_count(k, KS_STAT_negative_duration, offset, err);
-    }
-    if (e->has_dur && e->dur_ns > TIME_LIMIT_NS) {
-        return kineto_count(k, KS_STAT_time_out_of_range, offset, err);
     }
     if (!e->has_dur) {
         KS_TRY(kineto_count(k, KS_STAT_unfinished_slices, offset, err));
@@ -359,14 +380,16 @@ static enum ks_status emit_memory(struct kineto *k, const struct kineto_event *e
                                   struct ks_err *err)
 {
     const struct kineto_args *a = &e->args;
+    int64_t device = arg_or(a, ARG_DEVICE_ID, a->device_id, -1);
+    int64_t type = arg_or(a, ARG_DEVICE_TYPE, a->device_type, 0);
     struct ks_memory_row row = {
         .start_ns = e->ts_ns,
         .bytes = arg_or(a, ARG_BYTES, a->bytes, 0),
         .addr = (uint64_t)arg_or(a, ARG_ADDR, a->addr, 0),
         .allocated = arg_or(a, ARG_ALLOCATED, a->allocated, -1),
         .reserved = arg_or(a, ARG_RESERVED, a->reserved, -1),
-        .device = (int32_t)arg_or(a, ARG_DEVICE_ID, a->device_id, -1),
-        .device_type = (uint8_t)arg_or(a, ARG_DEVICE_TYPE, a->device_type, 0),
+        .device = device >= 0 && device <= INT32_MAX ? (int32_t)device : -1,
+        .device_type = type >= 0 && type <= UINT8_MAX ? (uint8_t)type : 0,
         .flags = is_oom ? KS_MEMORY_OUT_OF_MEMORY : 0,
     };
     KS_TRY(find_process(k, e, &row.lane, err));
@@ -405,7 +428,8 @@ static enum ks_status emit_counter(struct kineto *k, const struct kineto_event *
     if (!e->args_at) {
         return KS_OK;
     }
-    struct ks_json_cursor c = {.at = e->args_at + 1, .end = end};
+    struct ks_json_cursor c = {
+        .at = e->args_at + 1, .end = end, .lenient_quotes = e->has_guessed_quotes};
     char ch;
     bool more = ks_json_peek(&c, &ch) == KS_JSON_OK && ch != '}';
     while (more) {
@@ -507,7 +531,7 @@ static enum ks_status emit_timed(struct kineto *k, const struct kineto_event *e,
     if (!e->has_ts) {
         return kineto_count(k, KS_STAT_missing_time, offset, err);
     }
-    if (e->ts_ns > TIME_LIMIT_NS || e->ts_ns < -TIME_LIMIT_NS) {
+    if (e->ts_ns > KS_TIME_MAX_NS || e->ts_ns < KS_TIME_MIN_NS) {
         return kineto_count(k, KS_STAT_time_out_of_range, offset, err);
     }
     switch (e->phase) {

@@ -56,7 +56,7 @@ static enum ks_json take_interned(struct kineto *k, struct ks_json_cursor *c, st
     } else if (ch == '{' || ch == '[') {
         return ks_json_skip(c);
     } else {
-        struct ks_str text;
+        struct ks_str text = {0};
         enum ks_json_kind kind;
         step = ks_json_scalar(c, &text, &kind);
         raw = (struct ks_json_str){text.ptr, text.len, 0};
@@ -316,8 +316,13 @@ enum ks_json kineto_meta_parse(struct kineto *k, struct ks_json_cursor *c, struc
         return step;
     }
     if (ks_str_equal(key, KS_STR("baseTimeNanoseconds"))) {
-        step = take_number(c, &s->base_ns);
-        s->has_base = true;
+        bool found;
+        int64_t base_ns;
+        step = ks_json_int(c, &base_ns, &found);
+        if (step == KS_JSON_OK && found) {
+            s->base_ns = base_ns;
+            s->has_base = true;
+        }
         return step;
     }
     if (ks_str_equal(key, KS_STR("distributedInfo"))) {

@@ -107,8 +107,13 @@ static enum ks_status note_stream(struct feed *f, const struct ks_reader_context
 }
 
 /* Text that is no UTF-8: told apart so that the message can say it. */
-static enum ks_status refuse_head(struct ks_str head, struct ks_err *err)
+static enum ks_status refuse_head(struct ks_str head, enum ks_input_damage damage,
+                                  struct ks_err *err)
 {
+    if (head.len == 0 && damage != KS_INPUT_WHOLE) {
+        return ks_fail(err, KS_ERR_FORMAT, 0,
+                       "Cannot read trace: nothing of the compressed stream can be read");
+    }
     if (head.len == 0) {
         return ks_fail(err, KS_ERR_FORMAT, 0, "Cannot read trace: the file is empty");
     }
@@ -143,7 +148,7 @@ static enum ks_status read_source(struct feed *f, const struct ks_reader_context
     KS_TRY(feed_fill(f, HEAD_SIZE, err));
     const struct ks_reader *reader = ks_reader_find((struct ks_str){f->buf, f->len});
     if (!reader) {
-        return refuse_head((struct ks_str){f->buf, f->len}, err);
+        return refuse_head((struct ks_str){f->buf, f->len}, ks_input_damage(f->input), err);
     }
     KS_TRY(ks_trace_builder_intern(context->builder, ks_str_from(reader->name), &s->format, err));
     KS_TRY(ks_trace_builder_intern(context->builder, ks_input_compression(f->input),

@@ -13,6 +13,11 @@
 
 enum { KS_WINDOW_PAD = 64 };
 
+/* Times that rows may hold, and times with their file's base added: the difference of any two fits
+ * in int64. Below zero is room for 4.5 years, above for the year 2257. */
+static const int64_t KS_TIME_MIN_NS = -((int64_t)1 << 57);
+static const int64_t KS_TIME_MAX_NS = INT64_MAX - ((int64_t)1 << 57);
+
 /* Where a reader puts what it reads, and how it treats damage. */
 struct ks_reader_context {
     struct ks_trace_builder *builder;

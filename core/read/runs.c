@@ -2,6 +2,8 @@
 
 #include <ctype.h>
 
+#include "read/reader.h"
+
 /* Times from 1990 on, in ns: smaller ones count from something else than 1970. */
 static const int64_t UNIX_TIME_MIN_NS = 631152000000000000;
 
@@ -113,7 +115,8 @@ static void place_unaligned(struct ks_trace_builder *builder, uint32_t index)
             first = abs_start(other);
         }
     }
-    if (!s->is_absolute && has_time(s) && first != KS_TIME_NONE) {
+    bool has_room = has_time(s) && first <= KS_TIME_MAX_NS - (s->end_ns - s->start_ns);
+    if (!s->is_absolute && has_room && first != KS_TIME_NONE) {
         s->base_ns = first - s->start_ns;
     }
 }

@@ -1,6 +1,7 @@
 /* zstd by libzstd; frames follow one another. The window a frame may ask for is bounded, so that a
  * hostile header cannot take gigabytes. */
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "read/decoder.h"
 
@@ -8,7 +9,12 @@ enum { WINDOW_LOG_MAX = 27 }; // 128 MiB: what the zstd tool accepts without --l
 
 static bool zstd_sniff(const unsigned char *head, size_t size)
 {
-    return size >= 4 && head[0] == 0x28 && head[1] == 0xb5 && head[2] == 0x2f && head[3] == 0xfd;
+    bool is_frame =
+        size >= 4 && head[0] == 0x28 && head[1] == 0xb5 && head[2] == 0x2f && head[3] == 0xfd;
+    /* Parallel compressors write a frame to be skipped first. */
+    bool is_skippable = size >= 4 && head[0] >> 4 == 0x5 && head[1] == 0x2a && head[2] == 0x4d &&
+                        head[3] == 0x18;
+    return is_frame || is_skippable;
 }
 
 static void *zstd_open(void)
@@ -37,7 +43,8 @@ static enum ks_decoder_state zstd_decode(void *state, struct ks_decoder_io *io)
     io->out += out.pos;
     io->out_size -= out.pos;
     if (ZSTD_isError(rc)) {
-        return KS_DECODER_DAMAGED;
+        return ZSTD_getErrorCode(rc) == ZSTD_error_memory_allocation ? KS_DECODER_NO_MEMORY
+                                                                     : KS_DECODER_DAMAGED;
     }
     return rc == 0 ? KS_DECODER_BETWEEN : KS_DECODER_GO;
 }
