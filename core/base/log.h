@@ -14,10 +14,12 @@ struct ks_log {
 void ks_log_write(const struct ks_log *log, enum ks_log_level level, const char *domain,
                   const char *format, ...) KS_PRINTF(4, 5);
 
+/* Arguments are evaluated only when somebody listens; `log` may be NULL. */
 #define KS_LOG(log, level, ...)                                                                    \
     do {                                                                                           \
-        if ((log) && (log)->cb && (level) <= (log)->level_max) {                                   \
-            ks_log_write((log), (level), KS_LOG_DOMAIN, __VA_ARGS__);                              \
+        const struct ks_log *ks_log_ = (log);                                                      \
+        if (ks_log_ && ks_log_->cb && (level) <= ks_log_->level_max) {                             \
+            ks_log_write(ks_log_, (level), KS_LOG_DOMAIN, __VA_ARGS__);                            \
         }                                                                                          \
     } while (0)
 
