@@ -12,7 +12,7 @@ struct ks_sequence_period {
     size_t period;
 };
 
-/* The smallest period of at least `period_min` symbols that repeats 3 times or more over a
+/* The smallest period, if it has at least `period_min` symbols, that repeats 3 times or more over a
  * beginning or an end of the sequence that holds most of it. `links`: room for `count` numbers.
  * False: there is none. Linear. */
 bool ks_sequence_period_find(const uint32_t *symbols, size_t count, size_t period_min,
