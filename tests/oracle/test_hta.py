@@ -3,8 +3,9 @@
 What HTA said about each trace is recorded in hta_recorded.json (bench/hta_probe.py, which
 `make bench` repeats). HTA leaves out GPU work whose launch is not in the file or comes after the
 last step, and takes every row with a stream for GPU work: also the host markers of Triton kernels,
-whose time then counts twice. The same choice is made here before kscope reads the trace. Its own rounding to whole microseconds moves each end of a row by less
-than one: with the rounding off the figures must be equal but for its floating point.
+whose time then counts twice. The same choice is made here before kscope reads the trace. Its own
+rounding to whole microseconds moves each end of a row by less than one: with the rounding off the
+figures must be equal but for its floating point.
 """
 
 import gzip
