@@ -267,6 +267,33 @@ static const char *found_by(enum ks_step_source source)
     return "";
 }
 
+/* "4 (2 to 5), mean 47.4 ms, 46.2 ms to 48.6 ms, marked by the profiler" */
+static void append_steps(struct screen *screen, int64_t first, int64_t last, int64_t min_ns,
+                         int64_t max_ns)
+{
+    const struct ks_facts *facts = screen->view->facts;
+    struct ks_text *line = &screen->line;
+    uint32_t files = ks_trace_source_count(screen->view->trace);
+    ks_text_printf(line, "%zu", facts->step_count);
+    if (files > 1) {
+        ks_text_printf(line, " in %u files", files);
+    }
+    if (first == last) {
+        ks_text_printf(line, " (number %lld)", (long long)first);
+    } else {
+        ks_text_printf(line, " (%lld to %lld)", (long long)first, (long long)last);
+    }
+    struct ks_unit_text mean = ks_units_time(ks_view_step_ns(screen->view));
+    struct ks_unit_text least = ks_units_time(min_ns);
+    struct ks_unit_text most = ks_units_time(max_ns);
+    if (min_ns == max_ns) {
+        ks_text_printf(line, ", %s", mean.text);
+    } else {
+        ks_text_printf(line, ", mean %s, %s to %s", mean.text, least.text, most.text);
+    }
+    ks_text_printf(line, ", %s", found_by(facts->step_source));
+}
+
 static void write_steps(struct screen *screen)
 {
     const struct ks_facts *facts = screen->view->facts;
@@ -290,17 +317,7 @@ static void write_steps(struct screen *screen)
     if (facts->step_source == KS_STEPS_WINDOW) {
         ks_text_printf(&screen->line, "%s", found_by(facts->step_source));
     } else {
-        struct ks_unit_text mean = ks_units_time(ks_view_step_ns(screen->view));
-        struct ks_unit_text least = ks_units_time(min_ns);
-        struct ks_unit_text most = ks_units_time(max_ns);
-        uint32_t files = ks_trace_source_count(screen->view->trace);
-        ks_text_printf(&screen->line, "%zu", facts->step_count);
-        if (files > 1) {
-            ks_text_printf(&screen->line, " in %u files", files);
-        }
-        ks_text_printf(&screen->line, " (%lld to %lld), mean %s, %s to %s, %s", (long long)first,
-                       (long long)last, mean.text, least.text, most.text,
-                       found_by(facts->step_source));
+        append_steps(screen, first, last, min_ns, max_ns);
         if (facts->complete_step_count < facts->step_count) {
             ks_text_printf(&screen->line, ", %zu cut",
                            facts->step_count - facts->complete_step_count);
