@@ -22,36 +22,47 @@ static bool ends_scalar(char ch)
            ch == '\t' || ch == '\0' || ch == ':';
 }
 
+/* Answer of a look ahead to `p`, where the decision falls: MORE when that is past the end. */
+static enum ks_json decide(const struct ks_json_cursor *c, const char *p, bool is_so)
+{
+    return p >= c->end && c->is_open ? KS_JSON_MORE : is_so ? KS_JSON_OK : KS_JSON_BAD;
+}
+
 /* Does a quoted text with a colon behind it stand here? */
-static bool looks_like_key(const char *p)
+static enum ks_json looks_like_key(const struct ks_json_cursor *c, const char *p)
 {
     if (*p != '"') {
-        return false;
+        return decide(c, p, false);
     }
     const char *q = p + 1;
     while (q - p < KEY_AHEAD_MAX && *q != '"' && *q != '\n' && *q != '\0') {
         q++;
     }
-    return *q == '"' && *ks_scan_blanks(q + 1) == ':';
+    if (*q != '"') {
+        return decide(c, q, false);
+    }
+    q = ks_scan_blanks(q + 1);
+    return decide(c, q, *q == ':');
 }
 
 /* Could JSON go on like this behind the closing quote of a value (or of a key)? Used only on
  * events whose plain reading failed, so a wrong guess costs one event that was lost anyway. */
-static bool goes_on_like_json(const struct ks_json_cursor *c, const char *p, bool is_key)
+static enum ks_json goes_on_like_json(const struct ks_json_cursor *c, const char *p, bool is_key)
 {
     p = ks_scan_blanks(p);
     if (is_key) {
-        return *p == ':';
+        return decide(c, p, *p == ':');
     }
     if (*p == ',') {
         p = ks_scan_blanks(p + 1);
-        return c->in_array ? *p != '\0' && strchr("\"-0123456789tfnIN[{", *p) : looks_like_key(p);
+        return c->in_array ? decide(c, p, *p != '\0' && strchr("\"-0123456789tfnIN[{", *p))
+                           : looks_like_key(c, p);
     }
     if (*p != '}' && *p != ']') {
-        return p >= c->end;
+        return decide(c, p, p >= c->end);
     }
     p = ks_scan_blanks(p + 1);
-    return *p == ',' || *p == '}' || *p == ']' || p >= c->end;
+    return decide(c, p, *p == ',' || *p == '}' || *p == ']' || p >= c->end);
 }
 
 static enum ks_json take_string(struct ks_json_cursor *c, struct ks_json_str *out, bool is_key)
@@ -62,7 +73,12 @@ static enum ks_json take_string(struct ks_json_cursor *c, struct ks_json_str *ou
     for (;;) {
         p = ks_scan_string(p);
         if (KS_LIKELY(*p == '"')) {
-            if (!c->lenient_quotes || goes_on_like_json(c, p + 1, is_key)) {
+            enum ks_json ends =
+                c->lenient_quotes ? goes_on_like_json(c, p + 1, is_key) : KS_JSON_OK;
+            if (ends == KS_JSON_MORE) {
+                return KS_JSON_MORE;
+            }
+            if (ends == KS_JSON_OK) {
                 break;
             }
             flags |= KS_JSON_STR_QUOTE;
@@ -71,10 +87,7 @@ static enum ks_json take_string(struct ks_json_cursor *c, struct ks_json_str *ou
             return KS_JSON_MORE;
         } else if (*p == '\\') {
             flags |= KS_JSON_STR_ESCAPE;
-            p += 2;
-            if (p > c->end) {
-                return KS_JSON_MORE;
-            }
+            p += p[1] == '"' || p[1] == '\\' ? 2 : 1; // any other byte speaks for itself
         } else {
             flags |= (unsigned char)*p >= 0x80 ? KS_JSON_STR_HIGH : KS_JSON_STR_CONTROL;
             p++;

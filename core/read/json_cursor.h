@@ -26,6 +26,7 @@ struct ks_json_cursor {
     const char *at;
     const char *end; /* zero bytes follow for KS_WINDOW_PAD */
     bool lenient_quotes; /* a quote ends a string only where the text goes on like JSON */
+    bool is_open;        /* more bytes may follow `end`: a guess at quotes waits for them */
     bool is_exact;       /* no grammar is taken on trust (strict readers) */
     bool in_array;       /* what the text goes on like: next element, or next key */
     struct ks_json_faults faults;

@@ -135,14 +135,14 @@ static enum ks_json parse_again(struct kineto *k, struct ks_json_cursor *c, bool
     bool is_bounded = end - start > GUESS_BYTES_MAX;
     const char *stop = is_bounded ? start + GUESS_BYTES_MAX : end;
     c->end = stop;
+    c->is_open = is_bounded || !is_last;
     c->lenient_quotes = true;
     c->faults = (struct ks_json_faults){0};
     enum ks_json step = parse(k, c, item);
     c->lenient_quotes = false;
+    c->is_open = !is_last;
     c->end = end;
-    /* A guess that saw only the end of the window may be wrong. */
-    bool is_early = step == KS_JSON_OK && ks_scan_blanks(c->at) >= end;
-    if (!is_last && !is_bounded && (step == KS_JSON_MORE || is_early)) {
+    if (step == KS_JSON_MORE && !is_bounded && !is_last) {
         return KS_JSON_MORE;
     }
     if (step == KS_JSON_OK && c->at <= stop) {
@@ -584,6 +584,7 @@ static enum ks_status kineto_push(void *state, const struct ks_window *window, s
     struct kineto *k = state;
     struct ks_json_cursor c = {.at = window->ptr,
                                .end = window->ptr + window->size,
+                               .is_open = !window->is_last,
                                .is_exact = k->to.strict};
     struct ks_err local = {0};
     k->window_ptr = window->ptr;
