@@ -80,7 +80,7 @@ def recurrent():
 
 
 def nested_names():
-    """Spans of one name inside one another, alone and with siblings; a span named as an operator."""
+    """Spans of one name inside one another, alone and with siblings; one named as an operator."""
 
     def body(step_done):
         x = torch.randn(6, 6)

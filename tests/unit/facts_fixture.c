@@ -138,13 +138,19 @@ void facts_fixture_memory(struct facts_fixture *fixture, const struct memory_row
     }
 }
 
+void facts_fixture_seal(struct facts_fixture *fixture)
+{
+    struct ks_err err = {0};
+    must(ks_trace_builder_source_close(fixture->builder, &err), &err);
+    must(ks_trace_builder_seal(fixture->builder, 0, &fixture->trace, &err), &err);
+    fixture->builder = NULL;
+}
+
 void facts_fixture_compute(struct facts_fixture *fixture, const struct ks_scope *scope)
 {
     struct ks_err err = {0};
     struct ks_scope all = {0};
-    must(ks_trace_builder_source_close(fixture->builder, &err), &err);
-    must(ks_trace_builder_seal(fixture->builder, 0, &fixture->trace, &err), &err);
-    fixture->builder = NULL;
+    facts_fixture_seal(fixture);
     must(ks_facts_compute(fixture->trace, scope ? scope : &all, &fixture->facts, &err), &err);
 }
 

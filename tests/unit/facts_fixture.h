@@ -58,6 +58,8 @@ void facts_fixture_device(struct facts_fixture *fixture, const struct device_row
                           size_t count);
 void facts_fixture_memory(struct facts_fixture *fixture, const struct memory_row *rows,
                           size_t count);
+/* Makes the trace. */
+void facts_fixture_seal(struct facts_fixture *fixture);
 /* Seals and computes; `scope` may be NULL. */
 void facts_fixture_compute(struct facts_fixture *fixture, const struct ks_scope *scope);
 void facts_fixture_release(struct facts_fixture *fixture);

@@ -1,0 +1,118 @@
+/* Goal: whichever allocation fails, analyses and rules give KS_ERR_NOMEM and leave nothing behind.
+ * Method: count the allocations of a good run over a trace that takes every way to find steps,
+ * then fail each of them. */
+#include "advise/findings.h"
+#include "base/alloc.h"
+#include "cmocka_all.h"
+#include "facts_fixture.h"
+
+enum { STEPS = 40, FILLERS = 400 };
+
+static void add_training(struct facts_fixture *fixture)
+{
+    static const char loader[] = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    static const char *const steps[] = {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"};
+    for (int64_t i = 0; i < STEPS; i++) {
+        int64_t at = i * 1000;
+        const struct host_row rows[] = {
+            {1, NOTE, steps[i % 3], at, 1000},
+            {1, NOTE, loader, at, 600},
+            {1, OP, "aten::mm", at + 700, 100, i * 4 + 1, .dims = "[[2, 3], [3, 5]]"},
+            {1, OP, "aten::mm", at + 710, 80, i * 4 + 2, .dims = "[[2, 3], [3, 5]]"},
+            {1, CALL, "cudaLaunchKernel", at + 720, 10, i * 4 + 2, i * 4 + 2},
+            {2, PY, "f.py(1): g", at, 500},
+        };
+        facts_fixture_host(fixture, rows, KS_COUNT_OF(rows));
+        const struct device_row work[] = {
+            {i % 2, 7, KERNEL, "gemm", at + 730, 50, i * 4 + 2, i * 4 + 2, .blocks_per_sm = 0.1},
+            {i % 2, i, MEMCPY, "Memcpy HtoD (Pageable -> Device)", at + 790, 5, .bytes = 7},
+        };
+        facts_fixture_device(fixture, work, KS_COUNT_OF(work));
+        const struct memory_row memory[] = {{at + 705, 512, -1}, {at + 750, -512, -1}};
+        facts_fixture_memory(fixture, memory, KS_COUNT_OF(memory));
+    }
+}
+
+/* Ranks in which steps are found by optimizers, top-level spans, graphs and a loop of kernels. */
+static void add_other_ranks(struct facts_fixture *fixture)
+{
+    static const char *const names[] = {"Optimizer.step#SGD.step", "infer",
+                                        "execute_context_0(0)_generation_1(1)"};
+    for (size_t rank = 0; rank < KS_COUNT_OF(names); rank++) {
+        facts_fixture_next_rank(fixture, (int64_t)rank + 1);
+        for (int64_t i = 0; i < STEPS; i++) {
+            const struct host_row row = {1, NOTE, names[rank], i * 100, 90};
+            facts_fixture_host(fixture, &row, 1);
+        }
+    }
+    facts_fixture_next_rank(fixture, 10);
+    for (int64_t i = 0; i < FILLERS; i++) {
+        const struct host_row row = {1, CALL, "cudaGraphLaunch", i * 100, 5, .corr = i + 1};
+        facts_fixture_host(fixture, &row, 1);
+    }
+    facts_fixture_next_rank(fixture, 11);
+    for (int64_t i = 0; i < FILLERS; i++) {
+        const char *kernels[] = {"a", "b", "c"};
+        const struct device_row row = {0, 7, KERNEL, kernels[i % 3], i * 100, 50};
+        facts_fixture_device(fixture, &row, 1);
+    }
+}
+
+/* Status of the first thing that failed. */
+static enum ks_status live(const struct ks_trace *trace, const struct ks_scope *scope,
+                           size_t *findings_count, struct ks_err *err)
+{
+    struct ks_facts facts = {0};
+    struct ks_findings findings = {0};
+    enum ks_status status = ks_facts_compute(trace, scope, &facts, err);
+    if (status == KS_OK) {
+        status = ks_findings_compute(&facts, &findings, err);
+        *findings_count = findings.count;
+    }
+    ks_findings_release(&findings);
+    ks_facts_release(&facts);
+    return status;
+}
+
+static void fail_each(const struct ks_trace *trace, const struct ks_scope *scope, bool for_ever)
+{
+    struct ks_err err = {0};
+    size_t count = 0;
+    ks_alloc_fail_at(0, false);
+    assert_int_equal(live(trace, scope, &count, &err), KS_OK);
+    assert_true(count > 0);
+    int64_t calls = ks_alloc_calls();
+    int64_t live_before = ks_alloc_live();
+    assert_true(calls > 50);
+    for (int64_t at = 1; at <= calls; at++) {
+        ks_alloc_fail_at(at, for_ever);
+        enum ks_status status = live(trace, scope, &count, &err);
+        ks_alloc_fail_at(0, false);
+        assert_int_equal(status, KS_ERR_NOMEM);
+        assert_int_equal(err.status, KS_ERR_NOMEM);
+        assert_int_equal(ks_alloc_live(), live_before);
+    }
+}
+
+static void test_allocations(void **state)
+{
+    (void)state;
+    static const struct ks_scope scopes[] = {
+        {0}, {.group_by_shape = true, .step_range_given = true, .step_last = 3}};
+    for (size_t i = 0; i < KS_COUNT_OF(scopes); i++) {
+        struct facts_fixture fixture;
+        facts_fixture_init(&fixture, 64, 0);
+        add_training(&fixture);
+        add_other_ranks(&fixture);
+        facts_fixture_seal(&fixture);
+        fail_each(fixture.trace, &scopes[i], false);
+        fail_each(fixture.trace, &scopes[i], true);
+        facts_fixture_release(&fixture);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
