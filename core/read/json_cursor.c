@@ -271,13 +271,21 @@ enum ks_json ks_json_kind_of(struct ks_json_cursor *c, enum ks_json_kind *kind)
     return ks_json_scalar(&look, &text, kind);
 }
 
-/* Takes an array of plain numbers, nested or not; false says nothing and takes nothing. Commas and
+/* Takes an array of plain numbers, nested or not. BAD says nothing and takes nothing. Commas and
  * signs are not checked, so exact cursors do not use it. */
-static bool skip_numbers(struct ks_json_cursor *c)
+static enum ks_json skip_numbers(struct ks_json_cursor *c)
 {
     const char *end = ks_scan_numbers(c->at);
-    c->at = end ? end : c->at;
-    return end != NULL;
+    if (KS_LIKELY(end != NULL)) {
+        c->at = end;
+        return KS_JSON_OK;
+    }
+    /* An array that the window cuts must not be judged by rules that it would not meet whole. */
+    const char *p = c->at;
+    while ((*p >= '0' && *p <= '9') || (*p != '\0' && strchr(", -[]", *p))) {
+        p++;
+    }
+    return p >= c->end ? KS_JSON_MORE : KS_JSON_BAD;
 }
 
 /* Takes an array of strings that need no second look (types of inputs, printed scalars). */
@@ -425,8 +433,11 @@ enum ks_json ks_json_skip_slow(struct ks_json_cursor *c)
     }
     bool is_trusted = ch == '[' && !c->is_exact;
     bool has_strings = c->at[1] == '"';
-    if (is_trusted && !has_strings && skip_numbers(c)) {
-        return KS_JSON_OK;
+    if (is_trusted && !has_strings) {
+        step = skip_numbers(c);
+        if (step != KS_JSON_BAD) {
+            return step;
+        }
     }
     if (is_trusted && has_strings && !c->lenient_quotes && skip_string_array(c)) {
         return KS_JSON_OK;
