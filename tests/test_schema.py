@@ -17,7 +17,7 @@ PROGRAM = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
 SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 DATA = ROOT / "tests" / "data"
-INPUTS = sorted((ROOT / "tests" / "golden" / "report").glob("*/*.json*")) + [
+INPUTS = sorted((ROOT / "tests" / "golden" / "kineto").glob("*/*.json*")) + [
     DATA / "A.dataloader.bad.pt.trace.json.gz",
     DATA / "A.leak.bad.pt.trace.json.gz",
     DATA / "D.straggler.bad.rank0.pt.trace.json.gz",
@@ -148,6 +148,12 @@ def test_each_null_has_a_reason(path):
     missing = {p for p in nulls_of(document) if p not in reasons and not p.startswith(free)}
     assert missing == set()
     assert set(reasons) <= set(nulls_of(document))
+
+
+@pytest.mark.parametrize("memory", ["1M", "4M"])
+def test_tables_that_spill_give_the_same_bytes(memory):
+    path = DATA / "A.healthy.good.pt.trace.json.gz"
+    assert run("--json", "--memory", memory, path) == run("--json", path)
 
 
 # ---------------------------------------------------------------- the same number everywhere

@@ -1,6 +1,6 @@
 /* Text from inputs made safe for a terminal: control characters (C0, C1), bidirectional controls,
- * line separators and bytes that are no UTF-8 become \u00xx or \xff, so that a name can neither move
- * the cursor nor turn the line around. Widths are in columns of a terminal. */
+ * line separators and bytes that are no UTF-8 become \u00xx or \xff, so that a name can neither
+ * move the cursor nor turn the line around. Widths are in columns of a terminal. */
 #ifndef KS_SHOW_PLAIN_H
 #define KS_SHOW_PLAIN_H
 

@@ -1,5 +1,5 @@
-/* What `kscope info` says: each file, the switches of its recording, and every non-zero counter with
- * its sentence. The first thing to ask for in a bug report. */
+/* What `kscope info` says: each file, the switches of its recording, and every non-zero counter
+ * with its sentence. The first thing to ask for in a bug report. */
 #include "show/report.h"
 
 #include <stdio.h>

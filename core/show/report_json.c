@@ -131,7 +131,7 @@ static enum ks_status write_list(struct document *doc, const struct ks_list *lis
     return KS_OK;
 }
 
-/* ------------------------------------------------------------------ parts with a form of their own */
+/* ------------------------------------------------------------------ parts that are no lists */
 
 static void write_verdict(struct document *doc)
 {

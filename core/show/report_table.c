@@ -34,7 +34,8 @@ struct table {
     size_t widths[KS_LIST_COLUMNS_MAX];
     size_t column_count;
     size_t column_total; /* before narrowing */
-    struct ks_text text;
+    struct ks_text text; /* one cell */
+    bool failed;         /* out of memory */
 };
 
 static bool is_name(const struct ks_column *column)
@@ -87,6 +88,7 @@ static size_t cell_width(struct table *table, const struct ks_column *column, si
     struct ks_cell cell = ks_list_cell(table->list, column, table->view, row);
     ks_text_reset(&table->text);
     append_cell(&table->text, column, &cell, is_name(column) ? SIZE_MAX : WORD_WIDTH_MAX);
+    table->failed = table->failed || table->text.failed;
     return ks_plain_width((struct ks_str){table->text.ptr, table->text.len});
 }
 
@@ -259,6 +261,7 @@ static void append_row(struct table *table, size_t row, struct ks_text *out)
         struct ks_cell cell = ks_list_cell(table->list, table->columns[c], table->view, row);
         ks_text_reset(&table->text);
         append_cell(&table->text, table->columns[c], &cell, table->widths[c]);
+        table->failed = table->failed || table->text.failed;
         ks_text_printf(out, "%*s", c > 0 ? GAP : 0, "");
         append_padded(out, (struct ks_str){table->text.ptr, table->text.len}, table->widths[c],
                       is_left(table, c));
@@ -312,7 +315,7 @@ static enum ks_status write_rows(struct table *table, ks_write_cb write, void *u
         is_good = out.failed || hand_on(&out, write, user);
     }
     append_foot(table, &out);
-    bool has_failed = out.failed || table->text.failed;
+    bool has_failed = out.failed || table->failed;
     is_good = is_good && (has_failed || hand_on(&out, write, user));
     ks_text_release(&out);
     if (has_failed) {

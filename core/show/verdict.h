@@ -3,7 +3,8 @@
  * Each moment of a complete step belongs to one of: gpu (a kernel, copy or set runs),
  * communication (only collectives run), input (nothing runs, and the step's thread waits for the
  * next batch), host (nothing runs for any other reason). Without a GPU: input, cpu (an operator or
- * another recorded span runs) or host (none does). The largest share names the bound. docs/report.md says the same for users. */
+ * another recorded span runs) or host (none does). The largest share names the bound.
+ * docs/report.md says the same for users. */
 #ifndef KS_SHOW_VERDICT_H
 #define KS_SHOW_VERDICT_H
 

@@ -111,7 +111,8 @@ struct ks_report_style {
 KS_API KS_MUST_CHECK enum ks_status ks_report_style_check(const struct ks_report_style *style,
                                                           struct ks_err *err);
 
-/* Writes the report. Errors: KS_ERR_USAGE as above, KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
+/* Writes the report. Errors: KS_ERR_USAGE as above, KS_ERR_IO (`write` gave false),
+ * KS_ERR_NOMEM. */
 KS_API KS_MUST_CHECK enum ks_status ks_report_write(const struct ks_report *report,
                                                     const struct ks_report_style *style,
                                                     ks_write_cb write, void *user,

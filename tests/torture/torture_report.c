@@ -1,0 +1,122 @@
+/* Goal: whichever allocation fails between a file and an output, the public API gives KS_ERR_NOMEM and
+ * leaves nothing behind. Method: count the allocations of a good run over a small trace, for each
+ * output, then fail each of them. */
+#include <kscope/kscope.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cmocka_all.h"
+
+static const char trace_text[] =
+    "{\"deviceProperties\": [{\"id\": 0, \"name\": \"GPU\"}], \"traceEvents\": ["
+    "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1\",\"pid\":1,\"tid\":1,"
+    "\"ts\":10,\"dur\":90},"
+    "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":20,\"dur\":"
+    "50,"
+    "\"args\":{\"External id\":1,\"Input Dims\":[[2,3],[3,4]]}},"
+    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,"
+    "\"ts\":30,\"dur\":5,\"args\":{\"correlation\":7,\"External id\":1}},"
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ge\\u0007mm\",\"pid\":0,\"tid\":7,\"ts\":40,"
+    "\"dur\":30,"
+    "\"args\":{\"device\":0,\"stream\":7,\"correlation\":7,\"External id\":1}},"
+    "{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"Memcpy HtoD (Pageable -> Device)\",\"pid\":0,"
+    "\"tid\":7,\"ts\":80,\"dur\":3,\"args\":{\"device\":0,\"stream\":7,\"bytes\":64}}]}";
+
+static char trace_path[] = "/tmp/kscope-torture-XXXXXX";
+
+static bool ignore(void *user, const char *bytes, size_t size)
+{
+    (void)bytes;
+    *(size_t *)user += size;
+    return true;
+}
+
+/* One output after the other; index counts up until false. */
+static bool style_at(size_t index, struct ks_report_style *style)
+{
+    const struct ks_report_style styles[] = {
+        {.format = KS_REPORT_JSON, .sort = "count"},
+        {.format = KS_REPORT_SCREEN, .colour = true},
+        {.format = KS_REPORT_TABLE, .table = "kernels", .width = 50},
+        {.format = KS_REPORT_TABLE, .table = "steps", .sort = "dur"},
+    };
+    if (index >= sizeof(styles) / sizeof(styles[0])) {
+        return false;
+    }
+    *style = styles[index];
+    return true;
+}
+
+static enum ks_status write_all(const struct ks_report_style *style, struct ks_err *err)
+{
+    const char *path = trace_path;
+    struct ks_report_options options = {
+        .paths = &path, .path_count = 1, .group_by_shape = true, .chunk_rows = 16};
+    struct ks_report *report = NULL;
+    size_t size = 0;
+    enum ks_status status = ks_report_open(&options, &report, err);
+    if (status != KS_OK) {
+        assert_null(report);
+        return status;
+    }
+    status = ks_report_write(report, style, ignore, &size, err);
+    ks_report_close(report);
+    if (status == KS_OK) {
+        status = ks_info_write(&options, style->format == KS_REPORT_JSON, ignore, &size, err);
+    }
+    return status;
+}
+
+static void fail_each(const struct ks_report_style *style, bool for_ever)
+{
+    struct ks_err err = {0};
+    ks_alloc_fail_at(0, false);
+    assert_int_equal(write_all(style, &err), KS_OK);
+    int64_t calls = ks_alloc_calls();
+    int64_t live = ks_alloc_live();
+    assert_true(calls > 50);
+    for (int64_t at = 1; at <= calls; at++) {
+        err = (struct ks_err){0};
+        ks_alloc_fail_at(at, for_ever);
+        enum ks_status status = write_all(style, &err);
+        ks_alloc_fail_at(0, false);
+        assert_int_equal(status, KS_ERR_NOMEM);
+        assert_int_equal(err.status, KS_ERR_NOMEM);
+        assert_non_null(strstr(err.message, "Cannot "));
+        assert_int_equal(ks_alloc_live(), live);
+    }
+}
+
+static void test_allocations(void **state)
+{
+    (void)state;
+    struct ks_report_style style;
+    for (size_t i = 0; style_at(i, &style); i++) {
+        fail_each(&style, false);
+        fail_each(&style, true);
+    }
+}
+
+static int write_trace(void **state)
+{
+    (void)state;
+    int fd = mkstemp(trace_path);
+    ssize_t size = write(fd, trace_text, sizeof(trace_text) - 1);
+    return close(fd) != 0 || size != (ssize_t)sizeof(trace_text) - 1;
+}
+
+static int remove_trace(void **state)
+{
+    (void)state;
+    return unlink(trace_path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations)};
+    return cmocka_run_group_tests(tests, write_trace, remove_trace);
+}
