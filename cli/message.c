@@ -127,11 +127,11 @@ int ks_cli_fail(const struct ks_cli_args *args, const struct ks_err *failure, co
 void ks_cli_log(void *user, enum ks_log_level level, const char *domain, const char *text)
 {
     const bool *is_verbose = user;
-    if (level > KS_LOG_WARN && !*is_verbose) {
+    if (level > KS_LOG_WARN && !(is_verbose && *is_verbose)) {
         return;
     }
     static const char *const names[] = {"error", "warning", "info", "debug"};
-    if (*is_verbose) {
+    if (is_verbose && *is_verbose) {
         ks_cli_say("%s: %s: %s", names[level], domain, text);
     } else {
         ks_cli_say("%s", text);
