@@ -8,7 +8,9 @@ static enum ks_status note_what_exists(struct ks_facts *facts, struct ks_err *er
     const struct ks_trace *trace = facts->trace;
     facts->has_memory = ks_trace_rows(trace, KS_TABLE_memory) > 0;
     for (uint32_t i = 0; i < ks_trace_source_count(trace); i++) {
-        facts->has_shapes = facts->has_shapes || ks_trace_source(trace, i)->record_shapes;
+        const struct ks_source *source = ks_trace_source(trace, i);
+        facts->has_shapes = facts->has_shapes || source->record_shapes;
+        facts->has_memory = facts->has_memory || source->profile_memory;
     }
     struct ks_gpu_scan scan;
     enum ks_status status = KS_OK;

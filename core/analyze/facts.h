@@ -215,7 +215,7 @@ struct ks_facts {
     int64_t row_cost_ns;      /* estimated host time that recording one row takes */
     uint64_t parents_guessed; /* slices whose parent was not searched to the end */
     bool has_gpu;             /* some GPU work row exists */
-    bool has_memory;          /* allocator events exist */
+    bool has_memory;          /* allocator events exist, or were recorded and are none */
     bool has_shapes;
 };
 

@@ -142,6 +142,7 @@ struct kineto {
     unsigned track_next;
     struct ks_strid conv2d;  /* names whose FLOPs need Concrete Inputs */
     struct kineto_stream_cached stream_cached;
+    uint32_t order; /* events seen: which of two slices of one span began first */
     const char *window_ptr;  /* of the push under way, for offsets */
     int64_t window_offset;
 };

@@ -285,6 +285,7 @@ static enum ks_status fill_slice(struct kineto *k, const struct kineto_event *e,
     KS_TRY(intern_optional(k, &e->name, &name, err));
     bool is_python = category == KS_CATEGORY_PYTHON;
     *row = (struct ks_slice_row){
+        .order = k->order,
         .start_ns = e->ts_ns,
         .dur_ns = e->has_dur ? e->dur_ns : 0,
         .ext_id = arg_or(a, ARG_EXT_ID, a->ext_id, -1),
@@ -555,6 +556,7 @@ enum ks_status kineto_emit(struct kineto *k, const struct kineto_event *e, const
                            struct ks_err *err)
 {
     int64_t offset = kineto_offset(k, e->start);
+    k->order += k->order < UINT32_MAX;
     if (e->has_duplicate_key) {
         KS_TRY(kineto_count(k, KS_STAT_duplicate_keys, offset, err));
     }

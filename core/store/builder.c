@@ -271,7 +271,7 @@ static enum ks_status open_run(struct ks_trace_builder *builder, struct ks_build
     open->chunk = chunk;
     open->next = chunk->ptr;
     open->end = open->next + rows * table->row_size;
-    open->last = (struct ks_row_head){0, INT64_MIN, INT64_MAX}; // before any row
+    open->last = (struct ks_row_head){0, 0, INT64_MIN, INT64_MAX}; // before any row
     open->is_sorted = true;
     return KS_OK;
 }
@@ -389,7 +389,7 @@ __attribute__((always_inline)) static inline enum ks_status append(struct ks_tra
 /* `row` begins with what struct ks_row_head names: table.c asserts it. */
 #define APPEND(table, row, err)                                                                    \
     append(builder, KS_TABLE_##table, (row), sizeof(*(row)),                                       \
-           (struct ks_row_head){(row)->lane, (row)->start_ns, (row)->dur_ns}, (err))
+           (struct ks_row_head){(row)->lane, (row)->order, (row)->start_ns, (row)->dur_ns}, (err))
 
 enum ks_status ks_trace_builder_slice(struct ks_trace_builder *builder,
                                       const struct ks_slice_row *row, struct ks_err *err)

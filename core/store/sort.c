@@ -40,8 +40,7 @@ enum ks_status ks_sorter_reserve(struct ks_sorter *sorter, size_t count, struct 
 static void read_keys(struct ks_row_key *keys, const char *rows, size_t row_size, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct ks_row_head head = ks_row_head_at(rows + i * row_size);
-        keys[i] = (struct ks_row_key){head.lane, (uint32_t)i, head.start_ns, head.dur_ns};
+        keys[i] = (struct ks_row_key){ks_row_head_at(rows + i * row_size), (uint32_t)i};
     }
 }
 

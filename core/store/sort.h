@@ -1,4 +1,4 @@
-/* Sorts the rows of one run by (lane, start, longest first, order of arrival). An adaptive merge
+/* Sorts the rows of one run by (lane, start, longest first, order, arrival). An adaptive merge
  * sort over keys: traces come as a few sorted stretches, so stretches are found and merged, and the
  * wide rows move only once, at the end. Buffers are kept for the next run. Internal to store/. */
 #ifndef KS_STORE_SORT_H
@@ -7,15 +7,13 @@
 #include "store/table.h"
 
 struct ks_row_key {
-    uint32_t lane;
+    struct ks_row_head head;
     uint32_t index; /* of the row, before */
-    int64_t start_ns;
-    int64_t dur_ns;
 };
 
 static inline bool ks_row_key_before(const struct ks_row_key *a, const struct ks_row_key *b)
 {
-    return ks_row_before(a->lane, a->start_ns, a->dur_ns, b->lane, b->start_ns, b->dur_ns);
+    return ks_row_head_before(&a->head, &b->head);
 }
 
 struct ks_sorter {

@@ -37,11 +37,13 @@ static const struct ks_table_layout layouts[KS_TABLE_COUNT] = {
 
 #define CHECK_HEAD(table)                                                                          \
     static_assert(offsetof(struct ks_##table##_row, lane) == offsetof(struct ks_row_head, lane) && \
+                      offsetof(struct ks_##table##_row, order) ==                                  \
+                          offsetof(struct ks_row_head, order) &&                                   \
                       offsetof(struct ks_##table##_row, start_ns) ==                               \
                           offsetof(struct ks_row_head, start_ns) &&                                \
                       offsetof(struct ks_##table##_row, dur_ns) ==                                 \
                           offsetof(struct ks_row_head, dur_ns),                                    \
-                  "each row begins with lane, start_ns, dur_ns");
+                  "each row begins with lane, order, start_ns, dur_ns");
 KS_TABLE_LIST(CHECK_HEAD)
 /* clang-format on */
 

@@ -10,23 +10,20 @@
 /* What each row of each table begins with, and is sorted by. */
 struct ks_row_head {
     uint32_t lane;
+    uint32_t order; /* among rows of the same span: what began first comes first */
     int64_t start_ns;
     int64_t dur_ns;
 };
 
-/* Lane ascending, start ascending, longest first. Computed without branches, because where rows
- * interleave no branch could be predicted. */
-static inline bool ks_row_before(uint32_t lane_a, int64_t start_a, int64_t dur_a, uint32_t lane_b,
-                                 int64_t start_b, int64_t dur_b)
-{
-    unsigned by_dur = dur_a > dur_b;
-    unsigned by_start = (unsigned)(start_a < start_b) | ((unsigned)(start_a == start_b) & by_dur);
-    return (unsigned)(lane_a < lane_b) | ((unsigned)(lane_a == lane_b) & by_start);
-}
-
+/* Lane ascending, start ascending, longest first, order ascending. Computed without branches,
+ * because where rows interleave no branch could be predicted. */
 static inline bool ks_row_head_before(const struct ks_row_head *a, const struct ks_row_head *b)
 {
-    return ks_row_before(a->lane, a->start_ns, a->dur_ns, b->lane, b->start_ns, b->dur_ns);
+    unsigned by_order = (unsigned)(a->dur_ns == b->dur_ns) & (unsigned)(a->order < b->order);
+    unsigned by_dur = (unsigned)(a->dur_ns > b->dur_ns) | by_order;
+    unsigned by_start = (unsigned)(a->start_ns < b->start_ns) |
+                        ((unsigned)(a->start_ns == b->start_ns) & by_dur);
+    return (unsigned)(a->lane < b->lane) | ((unsigned)(a->lane == b->lane) & by_start);
 }
 
 static inline struct ks_row_head ks_row_head_at(const char *row)

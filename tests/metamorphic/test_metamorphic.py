@@ -207,9 +207,6 @@ def test_begin_and_end_events_equal_complete_ones(trace, tmp_path):
     assert_same(got, want)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a pair is stored when it ends, so the inner one comes first"
-)
 def test_outer_of_two_equal_spans_is_the_one_that_began_first(tmp_path):
     common = {"pid": 1, "tid": 1}
     events = [common | {"ph": "B", "cat": "cpu_op", "name": n, "ts": 0} for n in ("outer", "inner")]

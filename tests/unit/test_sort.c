@@ -24,6 +24,9 @@ static int compare(const void *left, const void *right)
     if (a->dur_ns != b->dur_ns) {
         return a->dur_ns > b->dur_ns ? -1 : 1;
     }
+    if (a->order != b->order) {
+        return a->order < b->order ? -1 : 1;
+    }
     return a->aux < b->aux ? -1 : a->aux > b->aux;
 }
 
@@ -37,6 +40,7 @@ static void make_rows(struct ks_slice_row *rows, size_t count, enum shape shape,
         struct ks_slice_row *row = &rows[i];
         *row = (struct ks_slice_row){.lane = 1, .aux = (int64_t)i};
         row->dur_ns = (int64_t)numbers_below(numbers, 3);
+        row->order = (uint32_t)numbers_below(numbers, 2);
         switch (shape) {
         case SHAPE_RANDOM:
             row->lane = (uint32_t)numbers_below(numbers, 3);
@@ -155,7 +159,9 @@ static void test_merge(void **state)
 
 static struct ks_run run_of(int64_t first, int64_t last)
 {
-    return (struct ks_run){.rows = 2, .first = {1, first, 0}, .last = {1, last, 0}};
+    return (struct ks_run){.rows = 2,
+                           .first = {.lane = 1, .start_ns = first},
+                           .last = {.lane = 1, .start_ns = last}};
 }
 
 static void check_depth(const struct ks_run *runs, size_t count, size_t depth)
