@@ -47,6 +47,9 @@ struct open_row {
     int64_t covered_ns; /* exclusive: union of the children */
     int64_t covered_until_ns;
     int64_t swallowed_ns; /* exclusive time of the children that it swallowed */
+    uint32_t late;        /* list of swallowed rows whose exclusive time is not known yet */
+    uint32_t late_next;
+    uint32_t late_owner; /* row in whose list this one is, NONE */
 };
 
 struct stack {
@@ -199,6 +202,39 @@ static enum ks_status take_row(struct state *state, uint32_t *index, struct ks_e
     return KS_OK;
 }
 
+/* Takes a row out of the list of its owner; the lists are a row or two long. */
+static void leave_late_list(struct state *state, uint32_t index)
+{
+    struct open_row *row = &state->pool[index];
+    if (row->late_owner == NONE) {
+        return;
+    }
+    uint32_t *at = &state->pool[row->late_owner].late;
+    while (*at != index) {
+        at = &state->pool[*at].late_next;
+    }
+    *at = row->late_next;
+    row->late_owner = NONE;
+}
+
+/* The rows in the late list of `from` count where `to` does, or stay where they are (NONE). */
+static void pass_late_list(struct state *state, uint32_t from, uint32_t to)
+{
+    uint32_t at = state->pool[from].late;
+    state->pool[from].late = NONE;
+    while (at != NONE) {
+        struct open_row *row = &state->pool[at];
+        uint32_t next = row->late_next;
+        row->late_owner = to;
+        if (to != NONE) {
+            row->fact = state->pool[to].fact;
+            row->late_next = state->pool[to].late;
+            state->pool[to].late = at;
+        }
+        at = next;
+    }
+}
+
 /* Gives a row back when no tree holds it; its exclusive time is booked then. */
 static void drop_row(struct state *state, uint32_t index)
 {
@@ -212,6 +248,8 @@ static void drop_row(struct state *state, uint32_t index)
         fact->self_exclusive_ns =
             ks_sum_add(fact->self_exclusive_ns, ks_sum_add(own_ns, row->swallowed_ns));
     }
+    leave_late_list(state, index);
+    pass_late_list(state, index, NONE);
     row->pending = state->free_list;
     state->free_list = index;
 }
@@ -265,14 +303,19 @@ static void finish_in_torch(struct state *state, uint32_t index)
 
 /* The parent stands for its only child of the same name: it takes over the child's children and
  * GPU time, and the child is no call of its own. */
-static void swallow(struct state *state, struct open_row *parent)
+static void swallow(struct state *state, uint32_t parent_index)
 {
+    struct open_row *parent = &state->pool[parent_index];
     struct open_row *child = &state->pool[parent->pending];
     parent->child_ns = child->child_ns;
     parent->children = child->children;
     parent->own_device_ns = child->own_device_ns;
-    if (child->is_in_exclusive) {
-        child->fact = parent->fact; /* overlapping rows: its time is not known yet */
+    pass_late_list(state, parent->pending, parent_index);
+    if (child->is_in_exclusive) { /* overlapping rows: its time is not known yet */
+        child->fact = parent->fact;
+        child->late_owner = parent_index;
+        child->late_next = parent->late;
+        parent->late = parent->pending;
     } else {
         int64_t own_ns = ks_sum_sub(child->end_ns, child->start_ns) - child->covered_ns;
         parent->swallowed_ns =
@@ -290,7 +333,7 @@ static void close_in_torch(struct state *state)
     uint32_t index = state->torch.rows[--state->torch.count];
     struct open_row *row = &state->pool[index];
     if (row->pending != NONE) {
-        swallow(state, row);
+        swallow(state, index);
     }
     if (state->torch.count == 0) {
         finish_in_torch(state, index);
@@ -576,6 +619,9 @@ static enum ks_status note_row(struct state *state, const struct ks_slice_scan *
                              .name = name,
                              .fact = NONE,
                              .pending = NONE,
+                             .late = NONE,
+                             .late_next = NONE,
+                             .late_owner = NONE,
                              .covered_until_ns = INT64_MIN};
     if (is_shown) {
         KS_TRY(find_fact(state, scan, i, name_flags, kind, &row->fact, err));
