@@ -270,8 +270,10 @@ static enum ks_status draw_steps(struct ks_analyzer *analyzer, struct draft *dra
                        draft->spans.count);
     }
     uint32_t index = first_index(analyzer->trace, drafts, source);
+    const struct ks_source *file = ks_trace_source(analyzer->trace, source);
     for (size_t i = 0; i < draft->spans.count; i++) {
         const struct ks_step_span *span = &draft->spans.items[i];
+        bool is_cut = file->has_cut_step && span->number == file->cut_step;
         draft->steps[i] = (struct ks_step){.number = span->number,
                                            .index = index + (uint32_t)i,
                                            .name = {span->name},
@@ -279,7 +281,7 @@ static enum ks_status draw_steps(struct ks_analyzer *analyzer, struct draft *dra
                                            .thread = span->thread,
                                            .kind = span->kind,
                                            .found_by = draft->found_by,
-                                           .is_complete = span->is_complete,
+                                           .is_complete = span->is_complete && !is_cut,
                                            .host_start_ns = span->start_ns,
                                            .host_ns = ks_sum_sub(span->end_ns, span->start_ns),
                                            .gpu_start_ns = KS_UNKNOWN,
