@@ -169,4 +169,4 @@ device-test: ## run the tests of the bundle, on that machine
 	@tools/device_bundle.sh --test
 
 clean: ## remove builds, not the Python environments
-	@rm -rf build build-asan build-clang build-fuzz build-tsan
+	@rm -rf build build-asan build-clang build-device build-fuzz build-tsan
