@@ -84,7 +84,10 @@ def run_c(build, suite):
 def run_python(build, arguments):
     report = build / "pytest.xml"
     report.unlink(missing_ok=True)
-    env = dict(os.environ, KSCOPE_BIN=str((build / "kscope").resolve()))
+    program = str((build / "kscope").resolve())
+    env = dict(os.environ, KSCOPE=program, KSCOPE_BIN=program)
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # tests that call make start from scratch
+        env.pop(name, None)
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
     status = subprocess.run(command, cwd=ROOT, env=env).returncode
     total = Count()
