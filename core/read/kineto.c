@@ -119,7 +119,7 @@ static enum progress enter_nested(struct kineto *k, struct ks_json_cursor *c, st
  * a guess looks is bounded, and so is the sum of guesses that came to nothing: reading stays linear
  * for any input. */
 
-enum { GUESS_BYTES_MAX = 1024 * 1024, GUESS_RATIO = 16 };
+enum { GUESS_BYTES_MAX = 256 * 1024, GUESS_RATIO = 4 };
 
 /* Reads one item from the cursor on into `item`. */
 typedef enum ks_json (*item_cb)(struct kineto *k, struct ks_json_cursor *c, void *item);
@@ -366,11 +366,12 @@ static enum progress step_object(struct kineto *k, struct ks_json_cursor *c, boo
     if (ch == '}') {
         c->at++;
         enum ks_json step = ks_json_peek(c, &ch);
-        if (k->is_depth_unsure && step == KS_JSON_MORE && !is_last) {
+        bool is_unsure = k->is_depth_unsure && k->depth == 1;
+        if (is_unsure && step == KS_JSON_MORE && !is_last) {
             c->at = start;
             return PROGRESS_MORE;
         }
-        if (k->is_depth_unsure && step == KS_JSON_OK && (ch == ',' || ch == '}')) {
+        if (is_unsure && step == KS_JSON_OK && (ch == ',' || ch == '}')) {
             k->place = PLACE_OBJECT; // it ends an object whose begin was damaged
             return PROGRESS_GO;
         }

@@ -46,8 +46,12 @@ static bool has_time(const struct ks_source *s)
     return s->start_ns != KS_TIME_NONE;
 }
 
+/* Files of which just one has a clock cannot be said to follow one another. */
 static bool overlaps(const struct ks_source *a, const struct ks_source *b)
 {
+    if (has_time(a) && has_time(b) && a->is_absolute != b->is_absolute) {
+        return true;
+    }
     return has_time(a) && has_time(b) && abs_start(a) < abs_end(b) && abs_start(b) < abs_end(a);
 }
 
@@ -124,6 +128,10 @@ static void place_unaligned(struct ks_trace_builder *builder, uint32_t index)
 void ks_runs_assign(struct ks_trace_builder *builder, int64_t *run_count)
 {
     uint32_t count = ks_trace_builder_source_count(builder);
+    uint32_t good = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        good += ks_trace_builder_source(builder, i)->run >= 0;
+    }
     *run_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct ks_source *s = ks_trace_builder_source(builder, i);
@@ -135,12 +143,16 @@ void ks_runs_assign(struct ks_trace_builder *builder, int64_t *run_count)
             s->counts[KS_STAT_rank_guessed] += s->rank >= 0;
         }
         s->is_absolute = s->has_base || (has_time(s) && s->start_ns >= UNIX_TIME_MIN_NS);
-        s->counts[KS_STAT_unaligned_clock] += count > 1 && !s->is_absolute;
+        s->counts[KS_STAT_unaligned_clock] += good > 1 && !s->is_absolute;
         place_source(builder, i, run_count);
     }
     for (uint32_t i = 0; i < count; i++) {
         if (ks_trace_builder_source(builder, i)->run >= 0) {
             place_unaligned(builder, i);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) { // by the places that all have now
+        if (ks_trace_builder_source(builder, i)->run >= 0) {
             number_cycles(builder, i);
         }
     }

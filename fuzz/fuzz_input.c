@@ -1,0 +1,73 @@
+/* Plain, gzip and zstd input: the bytes go to a file in memory and are read back through
+ * ks_input. The first byte chooses how much is asked for in one call.
+ *
+ * What must hold, beside what sanitizers see: reading ends; plain bytes come back as they are;
+ * reading in one piece and in many gives the same bytes and the same verdict. A damaged stream may
+ * give less of its last block when more is asked for at once. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "read/input.h"
+
+enum { OUTPUT_MAX = 4 * 1024 * 1024 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static enum ks_input_damage drain(const char *path, size_t piece, struct ks_text *out,
+                                  bool *is_plain)
+{
+    struct ks_input *input = NULL;
+    struct ks_err err = {0};
+    enum ks_status status = ks_input_open(path, &input, &err);
+    KS_ASSERT(status == KS_OK);
+    *is_plain = ks_input_compression(input).len == 0;
+    char *buf = malloc(piece);
+    KS_ASSERT(buf);
+    size_t got = 0;
+    do {
+        status = ks_input_read(input, buf, piece, &got, &err);
+        KS_ASSERT(status == KS_OK && got <= piece);
+        ks_text_append(out, buf, got);
+    } while (got > 0 && out->len < OUTPUT_MAX);
+    free(buf);
+    enum ks_input_damage damage = ks_input_damage(input);
+    ks_input_close(input);
+    return damage;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0) {
+        return 0;
+    }
+    int fd = memfd_create("fuzz", 0);
+    KS_ASSERT(fd >= 0);
+    KS_ASSERT(write(fd, data + 1, size - 1) == (ssize_t)(size - 1));
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+
+    struct ks_text whole;
+    struct ks_text pieces;
+    ks_text_init(&whole);
+    ks_text_init(&pieces);
+    bool is_plain = false;
+    enum ks_input_damage damage = drain(path, OUTPUT_MAX, &whole, &is_plain);
+    enum ks_input_damage damage_pieces = drain(path, 1 + data[0] * (size_t)7, &pieces, &is_plain);
+    if (whole.len < OUTPUT_MAX) {
+        size_t common = whole.len < pieces.len ? whole.len : pieces.len;
+        KS_ASSERT(damage == damage_pieces);
+        KS_ASSERT(damage == KS_INPUT_DAMAGED || whole.len == pieces.len);
+        KS_ASSERT(common == 0 || memcmp(whole.ptr, pieces.ptr, common) == 0);
+    }
+    if (is_plain && whole.len < OUTPUT_MAX) {
+        KS_ASSERT(damage == KS_INPUT_WHOLE && whole.len == size - 1);
+        KS_ASSERT(whole.len == 0 || memcmp(whole.ptr, data + 1, whole.len) == 0);
+    }
+    ks_text_release(&whole);
+    ks_text_release(&pieces);
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,135 @@
+/* The Kineto and Chrome JSON reader, down to sealed tables.
+ *
+ * The first byte chooses the sizes: rows of a chunk (2 bits), bytes of a window (6 bits). The rest
+ * is the document. It is read three times: as a whole, in small windows, and strictly. What must
+ * hold, beside what sanitizers see: windows change nothing; what strict reading accepts, it reads
+ * the same, and nothing was repaired in it; strings are UTF-8; no duration is negative; rows are
+ * sorted. */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "dump_trace.h"
+#include "read_bytes.h"
+#include "store/table.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_strings(const struct ks_trace *trace)
+{
+    for (uint32_t id = 0; id < ks_trace_str_count(trace); id++) {
+        struct ks_str s = ks_trace_str(trace, (struct ks_strid){id});
+        for (size_t at = 0; at < s.len;) {
+            size_t len = ks_utf8_sequence((const unsigned char *)s.ptr + at, s.len - at);
+            KS_ASSERT(len > 0);
+            at += len;
+        }
+    }
+}
+
+/* True for the first call of a table; later rows must not stand before earlier ones. */
+static void check_row(struct ks_row_head *last, bool *has_last, struct ks_row_head row)
+{
+    KS_ASSERT(row.dur_ns >= 0);
+    KS_ASSERT(!*has_last || !ks_row_head_before(&row, last));
+    *last = row;
+    *has_last = true;
+}
+
+#define CHECK_TABLE(table)                                                                         \
+    do {                                                                                           \
+        struct ks_##table##_scan scan;                                                             \
+        struct ks_row_head last = {0};                                                             \
+        bool has_last = false;                                                                     \
+        uint64_t rows = 0;                                                                         \
+        enum ks_status status;                                                                     \
+        ks_##table##_scan_open(&scan, trace, KS_ALL_COLUMNS, 0,                                    \
+                               ks_trace_rows(trace, KS_TABLE_##table));                            \
+        while ((status = ks_##table##_scan_next(&scan, NULL)) == KS_OK) {                          \
+            for (size_t i = 0; i < scan.count; i++) {                                              \
+                check_row(&last, &has_last,                                                        \
+                          (struct ks_row_head){scan.col.lane[i], scan.col.order[i],                \
+                                               scan.col.start_ns[i], scan.col.dur_ns[i]});         \
+            }                                                                                      \
+            rows += scan.count;                                                                    \
+        }                                                                                          \
+        ks_##table##_scan_close(&scan);                                                            \
+        KS_ASSERT(status == KS_END && rows == ks_trace_rows(trace, KS_TABLE_##table));             \
+    } while (0);
+
+static void check_trace(const struct ks_trace *trace)
+{
+    check_strings(trace);
+    KS_TABLE_LIST(CHECK_TABLE)
+}
+
+/* Infinite numbers are the one thing that is counted and yet legal: "inf" in quotes, 1e999. */
+static bool is_undamaged(const struct ks_source *source)
+{
+    for (int i = 0; i < KS_STAT_COUNT; i++) {
+        bool is_damage = ks_stat_info((enum ks_stat)i)->severity != KS_SEVERITY_INFO;
+        if (is_damage && i != KS_STAT_non_finite_numbers && source->counts[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Reads and describes; the text is empty when the document is refused. */
+static enum ks_status describe(struct ks_str bytes, const struct read_bytes_options *options,
+                               struct ks_text *out, struct ks_err *err)
+{
+    struct ks_trace *trace = NULL;
+    enum ks_status status = read_bytes(bytes, options, &trace, err);
+    if (status != KS_OK) {
+        KS_ASSERT(err->status == status && err->message[0] != '\0');
+        KS_ASSERT(err->offset >= KS_NO_OFFSET && err->offset <= (int64_t)bytes.len);
+        return status;
+    }
+    check_trace(trace);
+    KS_ASSERT(!options->strict || is_undamaged(ks_trace_source(trace, 0)));
+    status = dump_trace(trace, out, err);
+    KS_ASSERT(status == KS_OK && !out->failed);
+    ks_trace_destroy(trace);
+    return KS_OK;
+}
+
+static void check_same(const struct ks_text *a, const struct ks_text *b)
+{
+    bool is_same = a->len == b->len && (a->len == 0 || memcmp(a->ptr, b->ptr, a->len) == 0);
+    if (!is_same) { // a person will look at this run
+        fprintf(stderr, "---- first\n%.*s---- second\n%.*s", (int)a->len, a->ptr, (int)b->len,
+                b->ptr);
+    }
+    KS_ASSERT(is_same);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0) {
+        return 0;
+    }
+    struct ks_str bytes = {(const char *)data + 1, size - 1};
+    struct read_bytes_options whole = {.chunk_rows = 2u << (data[0] & 3)};
+    struct read_bytes_options windows = whole;
+    windows.window = 1 + (data[0] >> 2) * (size_t)3;
+    struct read_bytes_options strict = whole;
+    strict.strict = true;
+
+    struct ks_text texts[3];
+    struct ks_err errs[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        ks_text_init(&texts[i]);
+    }
+    enum ks_status status = describe(bytes, &whole, &texts[0], &errs[0]);
+    KS_ASSERT(describe(bytes, &windows, &texts[1], &errs[1]) == status);
+    check_same(&texts[0], &texts[1]);
+    enum ks_status status_strict = describe(bytes, &strict, &texts[2], &errs[2]);
+    KS_ASSERT(status == KS_OK || status_strict != KS_OK);
+    if (status_strict == KS_OK) {
+        check_same(&texts[0], &texts[2]);
+    }
+    for (int i = 0; i < 3; i++) {
+        ks_text_release(&texts[i]);
+    }
+    return 0;
+}

@@ -1,0 +1,105 @@
+/* Goal: each vector scan stops where its scalar twin does. Method: texts made of the bytes that
+ * matter, at every offset to the vector's width, with zero bytes behind the end. */
+#include "read/json_scan.h"
+
+#include <string.h>
+
+#include "cmocka_all.h"
+#include "numbers.h"
+
+enum { TEXT_SIZE = 200, PAD = 64 };
+
+/* `alphabet` bytes at random, mostly the first ones, so that scans get far. */
+static void fill(char *text, size_t size, const char *alphabet, size_t count,
+                 struct numbers *numbers)
+{
+    for (size_t i = 0; i < size; i++) {
+        uint64_t pick = numbers_below(numbers, 40);
+        text[i] = alphabet[pick < count ? pick : numbers_below(numbers, 3)];
+    }
+}
+
+static void check_string(const char *p)
+{
+    assert_ptr_equal(ks_scan_string(p), ks_scan_string_scalar(p));
+}
+
+static void check_blanks(const char *p)
+{
+    assert_ptr_equal(ks_scan_blanks(p), ks_scan_blanks_scalar(p));
+}
+
+static void check_numbers(const char *p)
+{
+    assert_ptr_equal(ks_scan_numbers(p), ks_scan_numbers_scalar(p));
+}
+
+static void run(const char *alphabet, size_t count, void (*check)(const char *), char first)
+{
+    struct numbers numbers = {3};
+    for (int round = 0; round < 2000; round++) {
+        char text[TEXT_SIZE + PAD] = {0};
+        size_t size = (size_t)numbers_below(&numbers, TEXT_SIZE);
+        fill(text, size, alphabet, count, &numbers);
+        for (size_t at = 0; at < 17 && at < size; at++) {
+            char kept = text[at];
+            text[at] = first ? first : kept;
+            check(text + at);
+            text[at] = kept;
+        }
+    }
+}
+
+static void test_string(void **state)
+{
+    (void)state;
+    static const char ALPHABET[] = "az \"\\\x1f\x7f\x80\xff\x01\t!";
+    run(ALPHABET, sizeof(ALPHABET), check_string, '\0');
+}
+
+static void test_blanks(void **state)
+{
+    (void)state;
+    static const char ALPHABET[] = " \n \t\r{\"\x0b\x0c\x80\x01";
+    run(ALPHABET, sizeof(ALPHABET), check_blanks, '\0');
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const char ALPHABET[] = "1, [], 09-./+e:\"\x80";
+    run(ALPHABET, sizeof(ALPHABET), check_numbers, '[');
+}
+
+/* Each byte alone, at each place of a vector. */
+static void test_each_byte(void **state)
+{
+    (void)state;
+    for (int byte = 0; byte < 256; byte++) {
+        for (size_t at = 0; at < 34; at++) {
+            char text[64 + PAD] = {0};
+            memset(text, 'x', 40);
+            text[at] = (char)byte;
+            check_string(text);
+            memset(text, ' ', 40);
+            text[at] = (char)byte;
+            check_blanks(text);
+            memset(text, '7', 40);
+            text[0] = '[';
+            text[at + 1] = (char)byte;
+            text[40] = ']';
+            check_numbers(text);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_string),
+        cmocka_unit_test(test_blanks),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_each_byte),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
