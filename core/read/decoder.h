@@ -12,9 +12,9 @@ struct ks_decoder_io {
 };
 
 enum ks_decoder_state {
-    KS_DECODER_GO,        /* wants more input, or more room */
-    KS_DECODER_BETWEEN,   /* stands behind a whole member: the input may end here */
-    KS_DECODER_DAMAGED,   /* cannot go on */
+    KS_DECODER_GO,      /* wants more input, or more room */
+    KS_DECODER_BETWEEN, /* stands behind a whole member: the input may end here */
+    KS_DECODER_DAMAGED, /* cannot go on */
     KS_DECODER_NO_MEMORY,
 };
 

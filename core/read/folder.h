@@ -8,7 +8,7 @@ struct ks_file_list {
     struct ks_file_entry {
         const char *path;
         bool is_given; /* named by the user, not found in a folder */
-    } *list;
+    } * list;
     size_t count;
     size_t capacity;
 };

@@ -99,8 +99,9 @@ enum ks_status ks_input_open(const char *path, struct ks_input **out, struct ks_
     enum ks_status status = open_fd(input, path, err);
     if (status == KS_OK) {
         input->buf = ks_alloc(1, COMPRESSED_WINDOW);
-        status = input->buf ? refill(input, err)
-                            : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot open: out of memory");
+        status = input->buf
+                     ? refill(input, err)
+                     : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot open: out of memory");
     }
     /* A pipe may give one byte at a time; four tell all formats apart. */
     while (status == KS_OK && input->buf_len < 4 && !input->at_eof) {
@@ -135,8 +136,8 @@ void ks_input_close(struct ks_input *input)
     ks_free(input);
 }
 
-static enum ks_status read_plain(struct ks_input *input, char *bytes, size_t capacity,
-                                 size_t *size, struct ks_err *err)
+static enum ks_status read_plain(struct ks_input *input, char *bytes, size_t capacity, size_t *size,
+                                 struct ks_err *err)
 {
     size_t left = input->buf_len - input->buf_at;
     if (left > 0) {

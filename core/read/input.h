@@ -15,8 +15,8 @@ enum ks_input_damage {
 };
 
 /* `path` "-" reads standard input. Errors: KS_ERR_IO (cannot be opened, is a folder), KS_ERR_NOMEM. */
-enum ks_status ks_input_open(const char *path, struct ks_input **out,
-                             struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_input_open(const char *path, struct ks_input **out, struct ks_err *err)
+    KS_MUST_CHECK;
 void ks_input_close(struct ks_input *input); /* NULL is fine */
 /* Up to `capacity` bytes; *size 0 only at the end. Errors: KS_ERR_IO, KS_ERR_LIMIT (a
  * decompression bomb), KS_ERR_NOMEM. */

@@ -233,8 +233,7 @@ static enum ks_json classify_scalar(struct ks_json_cursor *c, struct ks_str text
     return KS_JSON_OK;
 }
 
-enum ks_json ks_json_scalar(struct ks_json_cursor *c, struct ks_str *text,
-                            enum ks_json_kind *kind)
+enum ks_json ks_json_scalar(struct ks_json_cursor *c, struct ks_str *text, enum ks_json_kind *kind)
 {
     const char *start = c->at;
     const char *p = start;
@@ -620,14 +619,15 @@ enum ks_json ks_json_time_unpadded(struct ks_json_cursor *c, int64_t *ns, bool *
     }
     const char *point = memchr(text.ptr, '.', text.len);
     size_t whole = point ? (size_t)(point - text.ptr) : text.len;
-    bool is_plain = point && text.len - whole <= 4 && isdigit((unsigned char)text.ptr[text.len - 1]) &&
+    bool is_plain = point && text.len - whole <= 4 &&
+                    isdigit((unsigned char)text.ptr[text.len - 1]) &&
                     !memchr(point, 'e', text.len - whole) && !memchr(point, 'E', text.len - whole);
     parse_time(is_plain ? (struct ks_str){text.ptr, whole} : text, ns);
     int64_t part = 0;
     for (size_t i = whole + 1; is_plain && i < text.len; i++) {
         part = part * 10 + (text.ptr[i] - '0');
     }
-    if (*ns < INT64_MAX - part && *ns > part - INT64_MAX) {
+    if (*ns<INT64_MAX - part && * ns> part - INT64_MAX) {
         *ns += text.ptr[0] == '-' ? -part : part;
     }
     return KS_JSON_OK;

@@ -16,15 +16,15 @@ enum ks_json { KS_JSON_OK, KS_JSON_MORE, KS_JSON_BAD };
 enum { KS_JSON_DEPTH_MAX = 512 };
 
 struct ks_json_faults {
-    uint32_t strings;     /* strings with bytes or escapes that are not allowed */
-    uint32_t non_finite;  /* NaN, infinities, N/A, and numbers too large for a double */
-    uint32_t syntax;      /* commas before a closing bracket */
-    const char *first;    /* place of the first fault that strict readers refuse; NULL none */
+    uint32_t strings;    /* strings with bytes or escapes that are not allowed */
+    uint32_t non_finite; /* NaN, infinities, N/A, and numbers too large for a double */
+    uint32_t syntax;     /* commas before a closing bracket */
+    const char *first;   /* place of the first fault that strict readers refuse; NULL none */
 };
 
 struct ks_json_cursor {
     const char *at;
-    const char *end; /* zero bytes follow for KS_WINDOW_PAD */
+    const char *end;     /* zero bytes follow for KS_WINDOW_PAD */
     bool lenient_quotes; /* a quote ends a string only where the text goes on like JSON */
     bool is_open;        /* more bytes may follow `end`: a guess at quotes waits for them */
     bool is_exact;       /* no grammar is taken on trust (strict readers) */
@@ -139,8 +139,7 @@ static inline enum ks_json ks_json_skip(struct ks_json_cursor *c)
     return ks_json_skip_slow(c);
 }
 /* Takes a scalar that is no string (number, true, null, NaN, ...): its text. */
-enum ks_json ks_json_scalar(struct ks_json_cursor *c, struct ks_str *text,
-                            enum ks_json_kind *kind);
+enum ks_json ks_json_scalar(struct ks_json_cursor *c, struct ks_str *text, enum ks_json_kind *kind);
 
 /* Numbers, also inside quotes ("12"). `*found` is false for null, text, NaN (noted as fault). */
 static inline enum ks_json ks_json_int(struct ks_json_cursor *c, int64_t *value, bool *found)

@@ -31,9 +31,9 @@ static inline const char *ks_scan_string(const char *p)
     for (;;) {
         __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
         /* Signed compare: bytes from 0x80 are negative, so they are "below 0x20" as well. */
-        __m128i hit = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote),
-                                                _mm_cmpeq_epi8(v, backslash)),
-                                   _mm_cmplt_epi8(v, blank));
+        __m128i hit =
+            _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
+                         _mm_cmplt_epi8(v, blank));
         unsigned mask = (unsigned)_mm_movemask_epi8(hit);
         if (mask != 0) {
             return p + __builtin_ctz(mask);

@@ -152,12 +152,15 @@ static size_t append_escape(struct ks_text *out, const char *ptr, const char *en
 static size_t invalid_part(const unsigned char *p, size_t len)
 {
     unsigned char lead = p[0];
-    size_t want = lead >= 0xC2 && lead <= 0xDF ? 2 : lead >= 0xE0 && lead <= 0xEF ? 3
-                : lead >= 0xF0 && lead <= 0xF4 ? 4 : 1;
+    size_t want = lead >= 0xC2 && lead <= 0xDF   ? 2
+                  : lead >= 0xE0 && lead <= 0xEF ? 3
+                  : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                 : 1;
     size_t n = 1;
     while (n < want && n < len && (p[n] & 0xC0) == 0x80) {
-        bool second_ok = n > 1 || !((lead == 0xE0 && p[1] < 0xA0) || (lead == 0xED && p[1] > 0x9F) ||
-                                    (lead == 0xF0 && p[1] < 0x90) || (lead == 0xF4 && p[1] > 0x8F));
+        bool second_ok =
+            n > 1 || !((lead == 0xE0 && p[1] < 0xA0) || (lead == 0xED && p[1] > 0x9F) ||
+                       (lead == 0xF0 && p[1] < 0x90) || (lead == 0xF4 && p[1] > 0x8F));
         if (!second_ok) {
             break;
         }

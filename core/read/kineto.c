@@ -8,8 +8,7 @@
 /* What one step over the document came to. */
 enum progress { PROGRESS_GO, PROGRESS_MORE, PROGRESS_ERROR };
 
-enum ks_status kineto_count(struct kineto *k, enum ks_stat stat, int64_t offset,
-                            struct ks_err *err)
+enum ks_status kineto_count(struct kineto *k, enum ks_stat stat, int64_t offset, struct ks_err *err)
 {
     const struct ks_stat_info *info = ks_stat_info(stat);
     k->to.source->counts[stat]++;
@@ -32,8 +31,9 @@ static enum ks_status count_faults(struct kineto *k, const struct ks_json_cursor
     if (k->to.strict && f->first) {
         return ks_fail(err, KS_ERR_FORMAT, kineto_offset(k, f->first),
                        "Cannot accept damaged input: fault=%s",
-                       f->strings ? "repaired_strings"
-                       : f->syntax ? "syntax_repaired" : "non_finite_numbers");
+                       f->strings  ? "repaired_strings"
+                       : f->syntax ? "syntax_repaired"
+                                   : "non_finite_numbers");
     }
     return KS_OK;
 }
@@ -305,8 +305,9 @@ static enum progress enter_events(struct kineto *k, struct ks_json_cursor *c, ch
     k->saw_events |= is_list;
     enter(k, is_list ? PLACE_EVENTS_FIRST : PLACE_OBJECT_FIRST, PLACE_OBJECT);
     c->at++;
-    return is_list ? PROGRESS_GO
-                   : give(kineto_count(k, KS_STAT_nested_trace_events, kineto_offset(k, c->at), err));
+    return is_list
+               ? PROGRESS_GO
+               : give(kineto_count(k, KS_STAT_nested_trace_events, kineto_offset(k, c->at), err));
 }
 
 static enum ks_json parse_meta(struct kineto *k, struct ks_json_cursor *c, void *item)
@@ -483,15 +484,11 @@ static enum progress step(struct kineto *k, struct ks_json_cursor *c, bool is_la
     switch (k->place) {
     case PLACE_EVENTS_FIRST:
     case PLACE_EVENTS_COMMA:
-    case PLACE_EVENTS:
-        return step_events(k, c, is_last, err);
+    case PLACE_EVENTS: return step_events(k, c, is_last, err);
     case PLACE_OBJECT_FIRST:
-    case PLACE_OBJECT:
-        return step_object(k, c, is_last, err);
-    case PLACE_START:
-        return step_start(k, c, is_last, err);
-    case PLACE_DONE:
-        break;
+    case PLACE_OBJECT: return step_object(k, c, is_last, err);
+    case PLACE_START: return step_start(k, c, is_last, err);
+    case PLACE_DONE: break;
     }
     return step_done(k, c, err);
 }

@@ -60,8 +60,8 @@ struct kineto_args {
     int64_t python_id, python_parent;
     int64_t in_elements, out_elements, group_size, sequence;
     double occupancy, blocks_per_sm, warps_per_sm;
-    struct ks_str dims, types, concrete, grid, block;                 /* JSON text, len 0: none */
-    struct ks_json_str name, collective, group, group_ranks, dtype;   /* strings, ptr NULL: none */
+    struct ks_str dims, types, concrete, grid, block;               /* JSON text, len 0: none */
+    struct ks_json_str name, collective, group, group_ranks, dtype; /* strings, ptr NULL: none */
 };
 
 struct kineto_event {
@@ -88,8 +88,12 @@ enum kineto_place {
     PLACE_DONE,
 };
 
-enum { KINETO_LEVELS_MAX = 8, KINETO_TRACKS_CACHED = 8, KINETO_GPUS_MAX = 64,
-       KINETO_STEP_TIMES_MAX = 512 };
+enum {
+    KINETO_LEVELS_MAX = 8,
+    KINETO_TRACKS_CACHED = 8,
+    KINETO_GPUS_MAX = 64,
+    KINETO_STEP_TIMES_MAX = 512
+};
 
 /* A begin event that waits for its end; frames of one track are chained from the top. */
 struct kineto_frame {
@@ -102,9 +106,9 @@ struct kineto_frame {
 struct kineto_frames {
     struct kineto_frame *list;
     size_t count, capacity;
-    size_t free;           /* 1 + index of the first free slot, chained by below; 0 none */
-    struct ks_map tops;    /* track, or (category and scope, id) -> 1 + index of the top frame */
-    struct ks_map named;   /* (track, name) -> open frames of that name; B/E only */
+    size_t free;         /* 1 + index of the first free slot, chained by below; 0 none */
+    struct ks_map tops;  /* track, or (category and scope, id) -> 1 + index of the top frame */
+    struct ks_map named; /* (track, name) -> open frames of that name; B/E only */
 };
 
 struct kineto_track_cached {
@@ -140,10 +144,10 @@ struct kineto {
     struct kineto_frames async; /* b without e */
     struct kineto_track_cached tracks[KINETO_TRACKS_CACHED];
     unsigned track_next;
-    struct ks_strid conv2d;  /* names whose FLOPs need Concrete Inputs */
+    struct ks_strid conv2d; /* names whose FLOPs need Concrete Inputs */
     struct kineto_stream_cached stream_cached;
-    uint32_t order; /* events seen: which of two slices of one span began first */
-    const char *window_ptr;  /* of the push under way, for offsets */
+    uint32_t order;         /* events seen: which of two slices of one span began first */
+    const char *window_ptr; /* of the push under way, for offsets */
     int64_t window_offset;
 };
 

@@ -141,10 +141,11 @@ static enum ks_status find_stream(struct kineto *k, const struct kineto_event *e
                                   struct ks_err *err)
 {
     bool is_legacy = e->pid.is_text;
-    int64_t device = e->args.found & ARG_DEVICE ? e->args.device
-                                                : id_number(is_legacy ? &e->tid : &e->pid);
+    int64_t device =
+        e->args.found & ARG_DEVICE ? e->args.device : id_number(is_legacy ? &e->tid : &e->pid);
     int64_t stream = e->args.found & ARG_STREAM ? e->args.stream
-                                                : is_legacy ? 0 : id_number(&e->tid);
+                     : is_legacy                ? 0
+                                                : id_number(&e->tid);
     if (!k->stream_cached.used || k->stream_cached.device != device ||
         k->stream_cached.stream != stream) {
         KS_TRY(ks_trace_builder_stream(k->to.builder, device, stream, device_track, stream_track,
@@ -249,8 +250,8 @@ static float share_or_nan(const struct kineto_args *a, uint32_t bit, double valu
     return is_known ? (float)(value / unit) : NAN;
 }
 
-static enum ks_status intern_collective(struct kineto *k, const struct kineto_args *a,
-                                        uint32_t *id, struct ks_err *err)
+static enum ks_status intern_collective(struct kineto *k, const struct kineto_args *a, uint32_t *id,
+                                        struct ks_err *err)
 {
     struct ks_collective c = {
         .sequence = arg_or(a, ARG_SEQUENCE, a->sequence, -1),
@@ -270,9 +271,9 @@ static enum ks_status intern_collective(struct kineto *k, const struct kineto_ar
 static enum ks_category category_of(const struct kineto_event *e)
 {
     enum ks_category category = ks_category_find((struct ks_str){e->cat.ptr, e->cat.len});
-    bool is_legacy_gpu = category == KS_CATEGORY_NONE && e->pid.is_text &&
-                         ks_str_equal((struct ks_str){e->pid.text.ptr, e->pid.text.len},
-                                      KS_STR("CUDA functions"));
+    bool is_legacy_gpu =
+        category == KS_CATEGORY_NONE && e->pid.is_text &&
+        ks_str_equal((struct ks_str){e->pid.text.ptr, e->pid.text.len}, KS_STR("CUDA functions"));
     return is_legacy_gpu ? KS_CATEGORY_KERNEL : category;
 }
 
@@ -345,8 +346,8 @@ static enum ks_status fill_gpu(struct kineto *k, const struct kineto_event *e,
     return KS_OK;
 }
 
-static enum ks_status emit_complete(struct kineto *k, const struct kineto_event *e,
-                                    int64_t offset, struct ks_err *err)
+static enum ks_status emit_complete(struct kineto *k, const struct kineto_event *e, int64_t offset,
+                                    struct ks_err *err)
 {
     if (e->has_dur && (e->dur_ns < KS_TIME_MIN_NS || e->dur_ns > KS_TIME_MAX_NS - e->ts_ns)) {
         return kineto_count(k, KS_STAT_time_out_of_range, offset, err);
@@ -536,19 +537,13 @@ static enum ks_status emit_timed(struct kineto *k, const struct kineto_event *e,
         return kineto_count(k, KS_STAT_time_out_of_range, offset, err);
     }
     switch (e->phase) {
-    case 'X':
-        return emit_complete(k, e, offset, err);
-    case 'B':
-        return emit_begin(k, e, offset, err);
-    case 'E':
-        return emit_end(k, e, offset, err);
+    case 'X': return emit_complete(k, e, offset, err);
+    case 'B': return emit_begin(k, e, offset, err);
+    case 'E': return emit_end(k, e, offset, err);
     case 'b':
-    case 'e':
-        return emit_async(k, e, offset, err);
-    case 'C':
-        return emit_counter(k, e, end, err);
-    default:
-        return emit_instant(k, e, err);
+    case 'e': return emit_async(k, e, offset, err);
+    case 'C': return emit_counter(k, e, end, err);
+    default: return emit_instant(k, e, err);
     }
 }
 
@@ -563,10 +558,8 @@ enum ks_status kineto_emit(struct kineto *k, const struct kineto_event *e, const
     switch (e->phase) {
     case 's':
     case 't':
-    case 'f':
-        return kineto_count(k, KS_STAT_flow_events, offset, err);
-    case 'M':
-        return emit_metadata(k, e, err);
+    case 'f': return kineto_count(k, KS_STAT_flow_events, offset, err);
+    case 'M': return emit_metadata(k, e, err);
     case 'X':
     case 'B':
     case 'E':
@@ -575,11 +568,8 @@ enum ks_status kineto_emit(struct kineto *k, const struct kineto_event *e, const
     case 'n':
     case 'i':
     case 'I':
-    case 'C':
-        return emit_timed(k, e, end, offset, err);
-    case '\0':
-        return kineto_count(k, KS_STAT_missing_phase, offset, err);
-    default:
-        return kineto_count(k, KS_STAT_unknown_phase, offset, err);
+    case 'C': return emit_timed(k, e, end, offset, err);
+    case '\0': return kineto_count(k, KS_STAT_missing_phase, offset, err);
+    default: return kineto_count(k, KS_STAT_unknown_phase, offset, err);
     }
 }

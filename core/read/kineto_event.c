@@ -203,8 +203,7 @@ static enum ks_json take_arg(struct ks_json_cursor *c, const struct ks_json_str 
             return take_double(c, a, ARG_OCCUPANCY, &a->occupancy);
         }
         break;
-    default:
-        break;
+    default: break;
     }
     return ks_json_skip(c);
 }
@@ -330,8 +329,7 @@ static enum ks_json take_key_value(const struct kineto *k, struct ks_json_cursor
             return take_string(c, &e->scope);
         }
         break;
-    default:
-        break;
+    default: break;
     }
     return ks_json_skip(c);
 }

@@ -269,7 +269,7 @@ static enum ks_json switch_key(struct kineto *k, struct ks_json_cursor *c, struc
         struct ks_str key;
         bool *value;
     } switches[] = {
-        {KS_STR("record_shapes"), &s->record_shapes}, {KS_STR("with_stack"), &s->with_stack},
+        {KS_STR("record_shapes"), &s->record_shapes},   {KS_STR("with_stack"), &s->with_stack},
         {KS_STR("profile_memory"), &s->profile_memory}, {KS_STR("with_flops"), &s->with_flops},
         {KS_STR("with_modules"), &s->with_modules},
     };
@@ -291,8 +291,10 @@ static enum ks_json text_key(struct kineto *k, struct ks_json_cursor *c, struct 
         struct ks_str key;
         struct ks_strid *value;
     } texts[] = {
-        {KS_STR("traceName"), &s->trace_name}, {KS_STR("trace_id"), &s->trace_id},
-        {KS_STR("host_name"), &s->host_name}, {KS_STR("torch_version"), &s->torch_version},
+        {KS_STR("traceName"), &s->trace_name},
+        {KS_STR("trace_id"), &s->trace_id},
+        {KS_STR("host_name"), &s->host_name},
+        {KS_STR("torch_version"), &s->torch_version},
     };
     for (size_t i = 0; i < KS_COUNT_OF(texts); i++) {
         if (ks_str_equal(key, texts[i].key)) {

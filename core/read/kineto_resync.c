@@ -7,10 +7,22 @@ enum { LOOK_AHEAD_MAX = 256 }; // blanks and one key
 
 /* Keys that stand beside traceEvents and nowhere inside an event. */
 static const char *const MEMBER_KEYS[] = {
-    "traceEvents",  "baseTimeNanoseconds", "distributedInfo", "displayTimeUnit",
-    "traceName",    "deviceProperties",    "schemaVersion",   "trace_id",
-    "with_stack",   "record_shapes",       "profile_memory",  "with_flops",
-    "with_modules", "host_name",           "INFO",            "WARNING",
+    "traceEvents",
+    "baseTimeNanoseconds",
+    "distributedInfo",
+    "displayTimeUnit",
+    "traceName",
+    "deviceProperties",
+    "schemaVersion",
+    "trace_id",
+    "with_stack",
+    "record_shapes",
+    "profile_memory",
+    "with_flops",
+    "with_modules",
+    "host_name",
+    "INFO",
+    "WARNING",
 };
 
 static const char *const EVENT_KEYS[] = {"ph", "name", "cat", "ts", "pid", "tid", "dur", "id"};

@@ -174,7 +174,8 @@ static enum ks_status read_file(const struct ks_read_options *options, const cha
             status = read_source(&f, &context, err);
         }
         context.source->run = status == KS_OK ? 0 : -1; // -1: left out of every run
-        enum ks_status closed = ks_trace_builder_source_close(builder, status == KS_OK ? err : NULL);
+        enum ks_status closed =
+            ks_trace_builder_source_close(builder, status == KS_OK ? err : NULL);
         status = status == KS_OK ? closed : status;
     }
     ks_free(f.buf);
@@ -223,8 +224,7 @@ static enum ks_status read_files(const struct ks_read_options *options,
 }
 
 static enum ks_status choose_run(const struct ks_read_options *options,
-                                 struct ks_trace_builder *builder, int64_t *run,
-                                 struct ks_err *err)
+                                 struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
 {
     int64_t count;
     ks_runs_assign(builder, &count);

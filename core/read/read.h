@@ -19,7 +19,7 @@ struct ks_read_options {
  * Errors: those of reading, with the path in front; KS_ERR_USAGE when the files belong to several
  * runs and `run` is 0 or not among them. */
 enum ks_status ks_read_paths(const struct ks_read_options *options,
-                             struct ks_trace_builder *builder, int64_t *run,
-                             struct ks_err *err) KS_MUST_CHECK;
+                             struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
+    KS_MUST_CHECK;
 
 #endif

@@ -100,8 +100,8 @@ static void number_cycles(struct ks_trace_builder *builder, uint32_t index)
             !has_time(s)) {
             continue;
         }
-        bool is_earlier = abs_start(other) < abs_start(s) ||
-                          (abs_start(other) == abs_start(s) && i < index);
+        bool is_earlier =
+            abs_start(other) < abs_start(s) || (abs_start(other) == abs_start(s) && i < index);
         s->cycle += is_earlier;
     }
 }

@@ -25,8 +25,8 @@ static bool zstd_sniff(const unsigned char *head, size_t size)
     bool is_frame =
         size >= 4 && head[0] == 0x28 && head[1] == 0xb5 && head[2] == 0x2f && head[3] == 0xfd;
     /* Parallel compressors write a frame to be skipped first. */
-    bool is_skippable = size >= 4 && head[0] >> 4 == 0x5 && head[1] == 0x2a && head[2] == 0x4d &&
-                        head[3] == 0x18;
+    bool is_skippable =
+        size >= 4 && head[0] >> 4 == 0x5 && head[1] == 0x2a && head[2] == 0x4d && head[3] == 0x18;
     return is_frame || is_skippable;
 }
 
