@@ -14,7 +14,8 @@ enum ks_input_damage {
     KS_INPUT_DAMAGED, /* the compressed stream holds bytes that cannot be, or a wrong checksum */
 };
 
-/* `path` "-" reads standard input. Errors: KS_ERR_IO (cannot be opened, is a folder), KS_ERR_NOMEM. */
+/* `path` "-" reads standard input. Errors: KS_ERR_IO (cannot be opened, is a folder),
+ * KS_ERR_NOMEM. */
 enum ks_status ks_input_open(const char *path, struct ks_input **out, struct ks_err *err)
     KS_MUST_CHECK;
 void ks_input_close(struct ks_input *input); /* NULL is fine */

@@ -112,13 +112,12 @@ static enum progress enter_nested(struct kineto *k, struct ks_json_cursor *c, st
     return PROGRESS_GO;
 }
 
-/* ---- reading once more
+/* ---- reading once more */
 
- * Names with bare quotes in them are what breaks most damaged traces. An item that could not be read
- * is read once more with quotes that end a string only where JSON goes on behind them. How far such
- * a guess looks is bounded, and so is the sum of guesses that came to nothing: reading stays linear
- * for any input. */
-
+/* Names with bare quotes in them are what breaks most damaged traces. An item that could not be
+ * read is read once more with quotes that end a string only where JSON goes on behind them. How far
+ * such a guess looks is bounded, and so is the sum of guesses that came to nothing: reading stays
+ * linear for any input. */
 enum { GUESS_BYTES_MAX = 256 * 1024, GUESS_RATIO = 4 };
 
 /* Reads one item from the cursor on into `item`. */

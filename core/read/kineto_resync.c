@@ -73,8 +73,8 @@ static enum ks_json verdict(const struct look *l, bool is_found)
 }
 
 /* Is this the brace of an event, not of its args? OK: yes, BAD: no. An event follows an item or
- * opens the list; one that begins with ph, as most do, stands anywhere: writers run into each other.
- */
+ * opens the list; one that begins with ph, as most do, stands anywhere: writers run into one
+ * another. */
 static enum ks_json is_event(struct look l, char before)
 {
     l.at++;

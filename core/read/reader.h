@@ -1,9 +1,9 @@
 /* The contract of an input format. A reader is one file (or a family with one prefix) that turns
  * bytes into rows of a builder; nothing behind the builder knows formats.
  *
- * Bytes come in windows. `push` consumes whole items and says how much it used; the rest comes again
- * with more bytes behind it, so a reader keeps no bytes between calls. Windows are followed by
- * KS_WINDOW_PAD readable zero bytes, so that vector code may read past the end.
+ * Bytes come in windows. `push` consumes whole items and says how much it used; the rest comes
+ * again with more bytes behind it, so a reader keeps no bytes between calls. Windows are followed
+ * by KS_WINDOW_PAD readable zero bytes, so that vector code may read past the end.
  */
 #ifndef KS_READ_READER_H
 #define KS_READ_READER_H

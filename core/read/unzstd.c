@@ -1,8 +1,8 @@
 /* zstd by libzstd; frames follow one another. The window a frame may ask for is bounded, so that a
  * hostile header cannot take gigabytes.
  *
- * The library gets what it asks for and never more: given a whole frame, or several blocks, it would
- * throw away what it had decoded when the last of them is damaged. */
+ * The library gets what it asks for and never more: given a whole frame, or several blocks, it
+ * would throw away what it had decoded when the last of them is damaged. */
 #include <zstd.h>
 #include <zstd_errors.h>
 

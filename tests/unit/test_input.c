@@ -1,6 +1,6 @@
-/* Goal: bytes of files and pipes come back decompressed, whatever they are compressed with, and what
- * is wrong with a stream is said, not lost. Method: streams made here, changed here; each read in
- * pieces of several sizes. */
+/* Goal: bytes of files and pipes come back decompressed, whatever they are compressed with, and
+ * what is wrong with a stream is said, not lost. Method: streams made here, changed here; each read
+ * in pieces of several sizes. */
 #include "read/input.h"
 
 #include <fcntl.h>
