@@ -407,7 +407,7 @@ static enum ks_status emit_instant(struct kineto *k, const struct kineto_event *
     if (is_oom || ks_str_equal(name, KS_STR("[memory]"))) {
         return emit_memory(k, e, is_oom, err);
     }
-    struct ks_mark_row row = {.start_ns = e->ts_ns, .value = NAN};
+    struct ks_mark_row row = {.start_ns = e->ts_ns, .value = (double)NAN};
     struct ks_strid id;
     KS_TRY(intern_optional(k, &e->name, &id, err));
     row.name = id.v;
@@ -442,7 +442,7 @@ static enum ks_status emit_counter(struct kineto *k, const struct kineto_event *
             break;
         }
         if (!found) {
-            row.value = NAN;
+            row.value = (double)NAN;
         }
         KS_TRY(kineto_intern(k, &key, &id, err));
         row.series = id.v;

@@ -80,7 +80,7 @@ static void write_sentence(const struct ks_view *view, int64_t part_ns, struct k
 
 void ks_verdict_compute(const struct ks_view *view, struct ks_verdict *verdict)
 {
-    *verdict = (struct ks_verdict){.share = NAN, .step_ns = ks_view_step_ns(view)};
+    *verdict = (struct ks_verdict){.share = (double)NAN, .step_ns = ks_view_step_ns(view)};
     if (event_count(view) == 0) {
         snprintf(verdict->text, sizeof(verdict->text),
                  "There is nothing to look at: no events in the input.");

@@ -21,8 +21,8 @@ static inline bool ks_row_head_before(const struct ks_row_head *a, const struct 
 {
     unsigned by_order = (unsigned)(a->dur_ns == b->dur_ns) & (unsigned)(a->order < b->order);
     unsigned by_dur = (unsigned)(a->dur_ns > b->dur_ns) | by_order;
-    unsigned by_start = (unsigned)(a->start_ns < b->start_ns) |
-                        ((unsigned)(a->start_ns == b->start_ns) & by_dur);
+    unsigned by_start =
+        (unsigned)(a->start_ns < b->start_ns) | ((unsigned)(a->start_ns == b->start_ns) & by_dur);
     return (unsigned)(a->lane < b->lane) | ((unsigned)(a->lane == b->lane) & by_start);
 }
 

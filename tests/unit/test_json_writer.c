@@ -1,5 +1,5 @@
-/* Goal: what the writer gives is strict JSON, exact and safe. Method: documents by hand; numbers that
- * are known to be hard; every byte as a string; a receiver that stops. */
+/* Goal: what the writer gives is strict JSON, exact and safe. Method: documents by hand; numbers
+ * that are known to be hard; every byte as a string; a receiver that stops. */
 #include "show/json_writer.h"
 
 #include <math.h>

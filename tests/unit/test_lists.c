@@ -1,5 +1,5 @@
-/* Goal: lists have sound columns, all sort keys of torch work, and tables fit. Method: every list is
- * walked; facts filled by hand are sorted and written. */
+/* Goal: lists have sound columns, all sort keys of torch work, and tables fit. Method: every list
+ * is walked; facts filled by hand are sorted and written. */
 #include "show/lists.h"
 
 #include <math.h>

@@ -159,9 +159,8 @@ static void test_merge(void **state)
 
 static struct ks_run run_of(int64_t first, int64_t last)
 {
-    return (struct ks_run){.rows = 2,
-                           .first = {.lane = 1, .start_ns = first},
-                           .last = {.lane = 1, .start_ns = last}};
+    return (struct ks_run){
+        .rows = 2, .first = {.lane = 1, .start_ns = first}, .last = {.lane = 1, .start_ns = last}};
 }
 
 static void check_depth(const struct ks_run *runs, size_t count, size_t depth)
