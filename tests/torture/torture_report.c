@@ -1,6 +1,6 @@
 /* Goal: whichever allocation fails between a file and an output, the public API gives KS_ERR_NOMEM
- * and leaves nothing behind. Method: count the allocations of a good run over a small trace, for each
- * output, then fail each of them. */
+ * and leaves nothing behind. Method: count the allocations of a good run over a small trace, for
+ * each output, then fail each of them. */
 #include <kscope/kscope.h>
 
 #include <stdio.h>

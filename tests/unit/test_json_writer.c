@@ -64,9 +64,9 @@ static void test_reals(void **state)
     check_real(2.048e9, "2048000000");
     check_real(1e300, "1e+300");
     check_real(5e-324, "4.94065645841247e-324");
-    check_real(NAN, "null");
-    check_real(INFINITY, "null");
-    check_real(-INFINITY, "null");
+    check_real((double)NAN, "null");
+    check_real((double)INFINITY, "null");
+    check_real(-(double)INFINITY, "null");
 }
 
 static void test_reals_read_back_equal(void **state)
@@ -112,7 +112,7 @@ static void test_document(void **state)
     ks_json_array_begin(&json, "none");
     ks_json_array_end(&json);
     ks_json_text(&json, "nothing", NULL);
-    ks_json_real(&json, "nan", NAN);
+    ks_json_real(&json, "nan", (double)NAN);
     ks_json_object_end(&json);
     assert_int_equal(ks_json_finish(&json, NULL), KS_OK);
 
