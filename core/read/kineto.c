@@ -494,12 +494,22 @@ static enum progress step(struct kineto *k, struct ks_json_cursor *c, bool is_la
 
 /* ---- the reader */
 
+static const char *past_digits(const char *p, const char *end)
+{
+    while (p < end && isdigit((unsigned char)*p)) {
+        p++;
+    }
+    return p;
+}
+
 /* Development builds of March 2024 wrote nanoseconds behind the point without leading zeros. One
  * number cannot tell, the head of a file can: a writer that pads writes three digits always, one
- * that trims zeros never ends in one; short fractions beside ".120" are neither. */
+ * that trims zeros never ends in one; short fractions beside ".120" are neither. Those builds
+ * counted from 1970, so only times of 16 digits are looked at. */
 static bool head_is_unpadded(struct ks_str head)
 {
     static const char KEY[] = "\"ts\":";
+    enum { EPOCH_DIGITS = 16 };
     bool has_short = false;
     bool has_full_zero = false;
     const char *end = head.ptr + head.len;
@@ -509,17 +519,19 @@ static bool head_is_unpadded(struct ks_str head)
             break;
         }
         p += sizeof(KEY) - 1;
-        while (p < end && (*p == ' ' || isdigit((unsigned char)*p))) {
+        while (p < end && *p == ' ') {
             p++;
         }
-        const char *point = p;
-        while (p < end && (p == point ? *p == '.' : isdigit((unsigned char)*p))) {
-            p++;
+        const char *point = past_digits(p, end);
+        if (point - p < EPOCH_DIGITS || point == end || *point != '.') {
+            continue;
         }
-        if (p < end && p > point) {
-            has_full_zero |= p - point == 4 && p[-1] == '0';
+        p = past_digits(point + 1, end);
+        ptrdiff_t digits = p - point - 1;
+        if (p < end && digits > 0 && (*p == ',' || *p == '\n' || *p == ' ' || *p == '}')) {
+            has_full_zero |= digits == 3 && p[-1] == '0';
             /* ".0" is how Python writes a whole number. */
-            has_short |= p - point < 4 && !(p - point == 2 && p[-1] == '0');
+            has_short |= digits < 3 && !(digits == 1 && p[-1] == '0');
         }
     }
     return has_short && has_full_zero;

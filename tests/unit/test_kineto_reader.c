@@ -204,6 +204,36 @@ static void test_out_of_range(void **state)
     assert_false(s.has_base);
 }
 
+/* Short fractions are plain nanoseconds only where nothing else explains them. */
+static void test_unpadded(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *times[2];
+        bool is_unpadded;
+    } FILES[] = {
+        {{"1712195495521810.7", "1712195495521820.120"}, true},
+        {{"1712195495521810.7", "1712195495521820.12"}, false},  // zeros are trimmed
+        {{"1712195495521810.0", "1712195495521820.120"}, false}, // Python's whole number
+        {{"1712195495521810.700", "1712195495521820.120"}, false},
+        {{"1712195495521810", "1712195495521820.120"}, false},
+        {{"10.5", "1712195495521820.120"}, false}, // not from those builds
+        {{"10.5", "20.120"}, false},
+        {{"1712195495521810.7u", "1712195495521820.120"}, false}, // damage
+        {{"1712195495521810.", "1712195495521820.120"}, false},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(FILES); i++) {
+        char bytes[512];
+        (void)snprintf(bytes, sizeof(bytes),
+                       "[{\"ph\": \"X\", \"ts\": %s, \"dur\": 1}, {\"ph\": \"X\", "
+                       "\"ts\": %s, \"dur\": 1}]",
+                       FILES[i].times[0], FILES[i].times[1]);
+        struct ks_source s = read_source(bytes);
+        assert_int_equal(s.counts[KS_STAT_time_unpadded], FILES[i].is_unpadded);
+        assert_true(!FILES[i].is_unpadded || s.start_ns == 1712195495521810007);
+    }
+}
+
 static void test_metadata_behind_damage(void **state)
 {
     (void)state;
@@ -463,17 +493,12 @@ static void test_nested_deep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_windows_damaged),
-        cmocka_unit_test(test_windows_cut),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_out_of_range),
-        cmocka_unit_test(test_metadata_behind_damage),
-        cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_strict_case01),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_huge_string),
+        cmocka_unit_test(test_windows),     cmocka_unit_test(test_windows_damaged),
+        cmocka_unit_test(test_windows_cut), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_events),      cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_unpadded),    cmocka_unit_test(test_metadata_behind_damage),
+        cmocka_unit_test(test_strict),      cmocka_unit_test(test_strict_case01),
+        cmocka_unit_test(test_linear),      cmocka_unit_test(test_huge_string),
         cmocka_unit_test(test_nested_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
