@@ -1,5 +1,7 @@
-"""Goal: what --strict accepts is JSON. Method: good documents with one or two bytes changed, added or
-taken away, judged by Python's own parser (which is told to refuse NaN and its like).
+"""Goal: what --strict accepts is JSON.
+
+Method: good documents with one or two bytes changed, added or taken away, judged by Python's own
+parser (which is told to refuse NaN and its like).
 """
 
 import json
