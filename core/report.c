@@ -4,6 +4,7 @@
 #include "advise/findings.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/locale_c.h"
 #define KS_LOG_DOMAIN "report"
 #include "base/log.h"
 #include "read/read.h"
@@ -123,7 +124,10 @@ enum ks_status ks_report_open(const struct ks_report_options *options, struct ks
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot open report: no memory");
     }
     ks_arena_init(&report->arena);
+    struct ks_locale_c locale;
+    ks_locale_c_enter(&locale);
     enum ks_status status = fill_report(report, options, err);
+    ks_locale_c_leave(&locale);
     if (status != KS_OK) {
         ks_report_close(report);
         return status;
@@ -151,10 +155,10 @@ enum ks_status ks_report_style_check(const struct ks_report_style *style, struct
     return ks_report_check_style(style, err);
 }
 
-enum ks_status ks_report_write(const struct ks_report *report, const struct ks_report_style *style,
-                               ks_write_cb write, void *user, struct ks_err *err)
+static enum ks_status write_format(const struct ks_report *report,
+                                   const struct ks_report_style *style, ks_write_cb write,
+                                   void *user, struct ks_err *err)
 {
-    KS_TRY(ks_report_check_style(style, err));
     switch (style->format) {
     case KS_REPORT_JSON: return ks_report_write_json(&report->view, style, write, user, err);
     case KS_REPORT_TABLE: return ks_report_write_table(&report->view, style, write, user, err);
@@ -162,6 +166,17 @@ enum ks_status ks_report_write(const struct ks_report *report, const struct ks_r
     }
     return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot write format: number=%d",
                    (int)style->format);
+}
+
+enum ks_status ks_report_write(const struct ks_report *report, const struct ks_report_style *style,
+                               ks_write_cb write, void *user, struct ks_err *err)
+{
+    KS_TRY(ks_report_check_style(style, err));
+    struct ks_locale_c locale;
+    ks_locale_c_enter(&locale);
+    enum ks_status status = write_format(report, style, write, user, err);
+    ks_locale_c_leave(&locale);
+    return status;
 }
 
 const char *ks_report_table_name(size_t index)
@@ -196,9 +211,14 @@ enum ks_status ks_info_write(const struct ks_report_options *options, bool json,
                              void *user, struct ks_err *err)
 {
     struct ks_trace *trace = NULL;
-    KS_TRY(read_trace(options, &trace, err));
-    struct ks_view view = {.trace = trace};
-    enum ks_status status = ks_report_write_info(&view, json, write, user, err);
+    struct ks_locale_c locale;
+    ks_locale_c_enter(&locale);
+    enum ks_status status = read_trace(options, &trace, err);
+    if (status == KS_OK) {
+        struct ks_view view = {.trace = trace};
+        status = ks_report_write_info(&view, json, write, user, err);
+    }
+    ks_locale_c_leave(&locale);
     ks_trace_destroy(trace);
     return status;
 }
