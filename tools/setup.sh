@@ -10,8 +10,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 level=${1:-demo}
-# libisal2 is opened at run time only; without it zlib inflates, three times slower.
-packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev libisal2"
+packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev"
 requirements=requirements.txt
 venv=.venv
 pip_options=

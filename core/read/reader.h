@@ -51,8 +51,6 @@ struct ks_reader {
 
 /* First reader that knows the head of the input, or NULL. */
 const struct ks_reader *ks_reader_find(struct ks_str head);
-/* The index-th reader, or NULL past the last. */
-const struct ks_reader *ks_reader_at(size_t index);
 
 /* The readers: one line here, one in registry.c. */
 extern const struct ks_reader ks_reader_kineto;          /* Kineto and Chrome JSON */

@@ -7,11 +7,6 @@ static const struct ks_reader *const READERS[] = {
     &ks_reader_kineto,
 };
 
-const struct ks_reader *ks_reader_at(size_t index)
-{
-    return index < KS_COUNT_OF(READERS) ? READERS[index] : NULL;
-}
-
 const struct ks_reader *ks_reader_find(struct ks_str head)
 {
     for (size_t i = 0; i < KS_COUNT_OF(READERS); i++) {

@@ -27,9 +27,6 @@ enum ks_status ks_trace_builder_source_open(struct ks_trace_builder *builder, st
 /* Ends the source: its open runs are sorted and closed. */
 enum ks_status ks_trace_builder_source_close(struct ks_trace_builder *builder, struct ks_err *err)
     KS_MUST_CHECK;
-/* Keeps a copy of the list of GPUs of a source; out of memory leaves the source without. */
-void ks_trace_builder_gpus(struct ks_trace_builder *builder, struct ks_source *source,
-                           const struct ks_gpu_info *gpus, size_t count);
 uint32_t ks_trace_builder_source_count(const struct ks_trace_builder *builder);
 struct ks_source *ks_trace_builder_source(struct ks_trace_builder *builder, uint32_t index);
 
