@@ -11,14 +11,18 @@
  *   of other work still needs max(R, W / 2): of W at most W / 2 + R goes; when workers exist
  *   already, their number is doubled,
  * - handing a batch over from a worker takes HANDOVER_NS,
- * - on a CPU run operators inside the loader go on competing for the same cores.
+ * - on a CPU run operators inside the loader go on competing for the same cores,
+ * - of a loader in the training process, the step in the middle counts, when that is less than the
+ *   mean: one pause among many short waits is not what workers cure.
  * `saving_in_trace` is the same without the first correction.
  *
- * Silent when: fewer than 2 complete steps, the whole recording is one step, no loader span, or
- * GPU work is recorded in less than half of the steps.
+ * Silent when: fewer than 2 complete steps, the whole recording is one step, no loader span, GPU
+ * work is recorded in less than half of the steps, or a loader in the training process takes less
+ * than BATCH_NS in the middle step: handing a batch over would cost about as much.
  */
 #include "advise/registry.h"
 #include "base/err.h"
+#include "measure/quantile.h"
 #include "measure/sum.h"
 
 enum {
@@ -28,6 +32,7 @@ enum {
     WORKERS_MAX = 16,
     HANDOVER_NS =
         200 * 1000, /* seen: 75 to 99 us on an H100 host, up to 200 us with large batches */
+    BATCH_NS = 5 * HANDOVER_NS,
 };
 
 /* Means over the complete steps of a rank. */
@@ -35,6 +40,7 @@ struct per_step {
     int64_t step_ns;
     int64_t wait_ns;
     int64_t idle_ns;
+    int64_t sure_ns;       /* of idle_ns, what comes in the middle step as well */
     int64_t rest_ns;       /* what the step does besides waiting */
     int64_t loader_cpu_ns; /* operators inside the wait */
     int64_t collate_ns;
@@ -55,7 +61,30 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static struct per_step divide(const struct ks_facts *facts, const struct ks_input_fact *input)
+/* Idle wait of the step in the middle of the complete ones. */
+static enum ks_status middle_wait(const struct ks_facts *facts, const struct ks_input_fact *input,
+                                  struct ks_findings *out, int64_t *ns, struct ks_err *err)
+{
+    struct ks_step_range range = facts->step_ranges[input->source];
+    struct ks_arena_mark mark = ks_arena_mark(&out->arena);
+    int64_t *waits = ks_new(&out->arena, int64_t, range.end - range.begin);
+    if (!waits) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot judge steps: count=%zu",
+                       (size_t)(range.end - range.begin));
+    }
+    size_t count = 0;
+    for (size_t i = range.begin; i < range.end; i++) {
+        if (facts->steps[i].is_complete) {
+            waits[count++] = facts->steps[i].input_idle_ns;
+        }
+    }
+    *ns = ks_quantile_median(waits, count);
+    ks_arena_rewind(&out->arena, mark);
+    return KS_OK;
+}
+
+static struct per_step divide(const struct ks_facts *facts, const struct ks_input_fact *input,
+                              int64_t middle_ns)
 {
     int64_t steps = (int64_t)input->step_count;
     struct per_step mean = {
@@ -70,6 +99,8 @@ static struct per_step divide(const struct ks_facts *facts, const struct ks_inpu
         .has_gpu = input->device_busy_ns > 0,
     };
     mean.rest_ns = at_least_zero(mean.step_ns - mean.wait_ns);
+    /* Workers deliver in bursts: their waits are uneven without being accidents. */
+    mean.sure_ns = input->is_single_process ? smaller(mean.idle_ns, middle_ns) : mean.idle_ns;
     struct ks_step_range range = facts->step_ranges[input->source];
     for (size_t i = range.begin; i < range.end; i++) {
         if (facts->steps[i].is_complete) {
@@ -97,7 +128,7 @@ static int64_t surely_saved(const struct per_step *mean, bool is_single_process,
 
 static struct ks_saving estimate(const struct per_step *mean, bool is_single_process)
 {
-    int64_t wait_ns = at_least_zero(mean->idle_ns - mean->loader_cost_ns);
+    int64_t wait_ns = at_least_zero(mean->sure_ns - mean->loader_cost_ns);
     int64_t rest_ns = at_least_zero(mean->rest_ns - mean->rest_cost_ns);
     int64_t cpu_ns = at_least_zero(mean->loader_cpu_ns - mean->loader_cost_ns);
     return (struct ks_saving){surely_saved(mean, is_single_process, wait_ns, rest_ns, cpu_ns),
@@ -107,7 +138,7 @@ static struct ks_saving estimate(const struct per_step *mean, bool is_single_pro
 static struct ks_saving estimate_in_trace(const struct per_step *mean, bool is_single_process)
 {
     return (struct ks_saving){
-        surely_saved(mean, is_single_process, mean->idle_ns, mean->rest_ns, mean->loader_cpu_ns),
+        surely_saved(mean, is_single_process, mean->sure_ns, mean->rest_ns, mean->loader_cpu_ns),
         mean->idle_ns};
 }
 
@@ -143,8 +174,8 @@ static void write_fix(struct ks_findings *out, const struct per_step *mean,
         finding->fix_text = ks_findings_text(
             out,
             "Load batches in worker processes while the step runs: a batch takes %.1f ms to load "
-            "and the rest of the step %.1f ms, so %lld workers keep up (not more than the machine "
-            "has cores).",
+            "and the rest of the step %.1f ms, so %lld workers keep up, if the machine has as many "
+            "cores.",
             (double)mean->wait_ns / 1e6, (double)mean->rest_ns / 1e6, workers);
         finding->fix_code =
             ks_findings_text(out,
@@ -232,10 +263,11 @@ static const char *obstacle(const struct ks_facts *facts, const struct ks_input_
     return NULL;
 }
 
-static bool is_starved(const struct ks_input_fact *input)
+static bool is_starved(const struct ks_input_fact *input, int64_t middle_ns)
 {
     return input->idle_wait_ns_total > 0 &&
-           input->idle_wait_ns_total / WAIT_PERCENT_MIN >= input->step_ns_total / 100;
+           input->idle_wait_ns_total / WAIT_PERCENT_MIN >= input->step_ns_total / 100 &&
+           (!input->is_single_process || middle_ns >= BATCH_NS);
 }
 
 static void note_rank(const struct ks_facts *facts, const struct ks_input_fact *input,
@@ -248,10 +280,10 @@ static void note_rank(const struct ks_facts *facts, const struct ks_input_fact *
 }
 
 static enum ks_status report(const struct ks_facts *facts, const struct ks_input_fact *input,
-                             struct ks_finding *finding, struct ks_findings *out,
+                             int64_t middle_ns, struct ks_finding *finding, struct ks_findings *out,
                              struct ks_err *err)
 {
-    struct per_step mean = divide(facts, input);
+    struct per_step mean = divide(facts, input, middle_ns);
     finding->rule = &ks_rule_input_starved;
     finding->saving = estimate(&mean, input->is_single_process);
     finding->saving_in_trace = estimate_in_trace(&mean, input->is_single_process);
@@ -275,6 +307,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
 {
     const struct ks_input_fact *worst = NULL;
     const struct ks_input_fact *calm = NULL;
+    int64_t worst_middle_ns = 0;
     const char *why_not = "no input was recorded";
     struct ks_finding finding = {0};
     for (size_t i = 0; i < facts->input_count; i++) {
@@ -285,16 +318,19 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
             continue;
         }
         calm = input;
-        if (!is_starved(input)) {
+        int64_t middle_ns = 0;
+        KS_TRY(middle_wait(facts, input, out, &middle_ns, err));
+        if (!is_starved(input, middle_ns)) {
             continue;
         }
         note_rank(facts, input, &finding);
         bool is_worse = !worst || input->idle_wait_ns_total / (int64_t)input->step_count >
                                       worst->idle_wait_ns_total / (int64_t)worst->step_count;
         worst = is_worse ? input : worst;
+        worst_middle_ns = is_worse ? middle_ns : worst_middle_ns;
     }
     if (worst) {
-        return report(facts, worst, &finding, out, err);
+        return report(facts, worst, worst_middle_ns, &finding, out, err);
     }
     if (!calm) {
         check->state = KS_CHECK_COULD_NOT;

@@ -175,8 +175,8 @@ static void test_ranks(void **state)
     f.source->rank = 0;
     for (int64_t rank = 0; rank < 2; rank++) {
         for (int64_t i = 0; i < 3; i++) {
-            const struct host_row rows[] = {{1, NOTE, steps[i], i * 100, 100},
-                                            {1, NOTE, single, i * 100, 30 + 20 * rank}};
+            const struct host_row rows[] = {{1, NOTE, steps[i], i * 100 MS, 100 MS},
+                                            {1, NOTE, single, i * 100 MS, (30 + 20 * rank) MS}};
             facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
         }
         if (rank == 0) {
@@ -187,6 +187,33 @@ static void test_ranks(void **state)
     assert_int_equal(findings.count, 1);
     assert_int_equal(findings.list[0].where.rank, 1);
     assert_int_equal(findings.list[0].rank_count, 2);
+    release();
+}
+
+/* Three steps of 100 ms with these waits, in the training process. */
+static void build_waits(const int64_t waits_ns[3])
+{
+    facts_fixture_init(&f, 0, 0);
+    for (int64_t i = 0; i < 3; i++) {
+        const struct host_row rows[] = {{1, NOTE, steps[i], i * 100 MS, 100 MS},
+                                        {1, NOTE, single, i * 100 MS, waits_ns[i]}};
+        facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+    }
+    compute();
+}
+
+/* One pause of 60 ms among waits of half a millisecond is no matter of workers; among waits of
+ * 10 ms the low bound is theirs and the high one still the mean. */
+static void test_one_pause(void **state)
+{
+    (void)state;
+    build_waits((const int64_t[]){500000, 60 MS, 500000});
+    assert_int_equal(findings.count, 0);
+    release();
+    build_waits((const int64_t[]){10 MS, 61 MS, 10 MS});
+    assert_int_equal(findings.count, 1);
+    assert_true(findings.list[0].saving.high_ns == 27 MS);
+    assert_true(findings.list[0].saving.low_ns < 10 MS && findings.list[0].saving.low_ns > 9 MS);
     release();
 }
 
@@ -227,7 +254,7 @@ int main(void)
         cmocka_unit_test(test_gpu),          cmocka_unit_test(test_cpu),
         cmocka_unit_test(test_causes),       cmocka_unit_test(test_silent),
         cmocka_unit_test(test_worker_start), cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_add),
+        cmocka_unit_test(test_one_pause),    cmocka_unit_test(test_add),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
