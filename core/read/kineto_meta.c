@@ -255,6 +255,9 @@ static enum ks_json run_key(struct kineto *k, struct ks_json_cursor *c, struct k
     if (ks_str_equal(key, KS_STR("cut_step"))) {
         return ks_json_int(c, &s->cut_step, &s->has_cut_step);
     }
+    if (ks_str_equal(key, KS_STR("pid"))) {
+        return take_number(c, &s->pid);
+    }
     if (ks_str_equal(key, KS_STR("unprofiled_step_ns"))) {
         return take_step_times(c, &s->unprofiled_step_ns);
     }

@@ -61,7 +61,11 @@ static bool fits(const struct ks_source *a, const struct ks_source *b)
     if (a->world_size >= 0 && b->world_size >= 0 && a->world_size != b->world_size) {
         return false;
     }
-    return a->rank != b->rank || !overlaps(a, b);
+    if (a->rank != b->rank) {
+        return true;
+    }
+    bool is_other_process = a->pid != 0 && b->pid != 0 && a->pid != b->pid;
+    return !is_other_process && !overlaps(a, b);
 }
 
 static bool fits_run(struct ks_trace_builder *builder, uint32_t index, int64_t run)

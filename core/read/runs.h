@@ -1,5 +1,6 @@
 /* Which input files belong together: files of one rank that follow one another are windows of one
- * run; files of one rank that overlap in time, or of different world sizes, are different runs. */
+ * run; files of one rank that overlap in time or tell of two processes, or files of different world
+ * sizes, are different runs. */
 #ifndef KS_READ_RUNS_H
 #define KS_READ_RUNS_H
 

@@ -20,11 +20,12 @@ enum {
     DAMAGES_MAX = 3,
     DEVICES_MAX = 4,
     FINDINGS_MAX = 4,
-    FINDING_LINES = 4, /* title, saving, fix */
+    FINDING_LINES = 5, /* title, saving, fix, code */
     TAIL_LINES = 4,    /* what follows the findings */
     SCREEN_LINES = 24,
     BAR_WIDTH_MAX = 72,
-    FIX_LINES_MAX = 2,
+    FIX_LINES_MAX = 4,
+    CODE_LINES_MAX = 4,
     ROOM_MIN = 12,
 };
 
@@ -294,6 +295,19 @@ static void append_steps(struct screen *screen, int64_t first, int64_t last, int
     ks_text_printf(line, ", %s", found_by(facts->step_source));
 }
 
+/* What a step takes when nobody records, where `run` timed some; of several ranks the slowest. */
+static void append_unprofiled(struct screen *screen)
+{
+    int64_t ns = 0;
+    for (uint32_t i = 0; i < ks_trace_source_count(screen->view->trace); i++) {
+        int64_t own_ns = ks_trace_source(screen->view->trace, i)->unprofiled_step_ns;
+        ns = own_ns > ns ? own_ns : ns;
+    }
+    if (ns > 0) {
+        ks_text_printf(&screen->line, "; %s unprofiled", ks_units_time(ns).text);
+    }
+}
+
 static void write_steps(struct screen *screen)
 {
     const struct ks_facts *facts = screen->view->facts;
@@ -322,6 +336,7 @@ static void write_steps(struct screen *screen)
             ks_text_printf(&screen->line, ", %zu cut",
                            facts->step_count - facts->complete_step_count);
         }
+        append_unprofiled(screen);
     }
     wrap(screen, LABEL_WIDTH, 2);
     write_breakdown(screen);
@@ -437,7 +452,7 @@ static void write_finding(struct screen *screen, size_t index)
         struct ks_str code = {finding->fix_code, strcspn(finding->fix_code, "\n")};
         ks_text_printf(&screen->out, "%*s", 8, "");
         ks_plain_append(&screen->line, code);
-        wrap(screen, 8, 1);
+        wrap(screen, 8, CODE_LINES_MAX);
     }
 }
 

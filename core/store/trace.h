@@ -209,6 +209,7 @@ struct ks_source {
     struct ks_strid torch_version, cuda_version, driver_version, host_name, trace_name, trace_id;
     struct ks_gpu_info *gpus;
     size_t gpu_count;
+    int64_t pid;                /* of a recording by `kscope run`; 0 unknown */
     bool has_cut_step;          /* `kscope run` ended the window inside a step ... */
     int64_t cut_step;           /* ... of this number */
     int64_t unprofiled_step_ns; /* median of the steps before the window; 0 unknown */

@@ -2,7 +2,7 @@
  *
  * Ownership: what `create`/`open` gives, the caller ends with `destroy`/`close`. Strings passed in
  * are copied when they must outlive the call. Nothing here prints, exits or keeps global state.
- * Threads: a context and a report belong to one thread at a time; two contexts are independent.
+ * Threads: a report belongs to one thread at a time; two reports are independent.
  * Errors: every fallible call returns enum ks_status and fills the optional `err`.
  */
 #ifndef KSCOPE_KSCOPE_H
@@ -90,6 +90,7 @@ struct ks_report_options {
  * `run`), KS_ERR_LIMIT, KS_ERR_NOMEM. */
 KS_API KS_MUST_CHECK enum ks_status ks_report_open(const struct ks_report_options *options,
                                                    struct ks_report **out, struct ks_err *err);
+/* Ends a report; NULL is fine. */
 KS_API void ks_report_close(struct ks_report *report);
 
 /* ------------------------------------------------------------------ writing it */
@@ -123,7 +124,7 @@ KS_API const char *ks_report_table_name(size_t index);
 /* Name of the index-th sort key of a table, or NULL past the last and for an unknown table. */
 KS_API const char *ks_report_sort_name(const char *table, size_t index);
 
-/* Number of findings, and of those whose impact is at or above `share` of step time (0-1). */
+/* Number of findings, and of those whose saving is at or above `share` of step time (0-1). */
 KS_API size_t ks_report_finding_count(const struct ks_report *report);
 KS_API size_t ks_report_finding_count_above(const struct ks_report *report, double share);
 

@@ -39,6 +39,7 @@ struct file {
     bool is_left_out;
     int64_t want_rank, want_run, want_cycle;
     unsigned want_unaligned;
+    int64_t pid;
 };
 
 static void check(const struct file *files, size_t count, int64_t want_runs)
@@ -53,6 +54,7 @@ static void check(const struct file *files, size_t count, int64_t want_runs)
         assert_int_equal(ks_trace_builder_source_close(builder, &err), KS_OK);
         s->rank = files[i].rank;
         s->world_size = files[i].world;
+        s->pid = files[i].pid;
         s->has_base = files[i].base_ns >= 0;
         s->base_ns = s->has_base ? files[i].base_ns : 0;
         s->start_ns = files[i].start_ns;
@@ -114,6 +116,18 @@ static void test_several_runs(void **state)
     CHECK(FILES, 3);
 }
 
+static void test_two_processes(void **state)
+{
+    (void)state;
+    /* Recordings of two programs follow one another, and are no windows of one run. */
+    static const struct file FILES[] = {
+        {"a.json", 0, 1, BASE, 0, 100, false, 0, 1, 0, 0, 7},
+        {"b.json", 0, 1, BASE, 200, 300, false, 0, 2, 0, 0, 8},
+        {"c.json", 0, 1, BASE, 400, 500, false, 0, 1, 1, 0, 7},
+    };
+    CHECK(FILES, 2);
+}
+
 static void test_other_bases(void **state)
 {
     (void)state;
@@ -163,8 +177,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rank_from_name), cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_cycles),         cmocka_unit_test(test_several_runs),
-        cmocka_unit_test(test_other_bases),    cmocka_unit_test(test_without_clock),
-        cmocka_unit_test(test_without_events),
+        cmocka_unit_test(test_two_processes),  cmocka_unit_test(test_other_bases),
+        cmocka_unit_test(test_without_clock),  cmocka_unit_test(test_without_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
