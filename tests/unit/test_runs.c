@@ -85,9 +85,9 @@ static void test_ranks(void **state)
     (void)state;
     /* Ranks of one run overlap in time; names give the ranks that the files do not. */
     static const struct file FILES[] = {
-        {"a.json", 0, 2, BASE, 0, 100, false, 0, 1, 0, 0},
-        {"b.json", 1, 2, BASE, 50, 150, false, 1, 1, 0, 0},
-        {"rank2.json", -1, -1, BASE, 20, 120, false, 2, 1, 0, 0},
+        {"a.json", 0, 2, BASE, 0, 100, false, 0, 1, 0, 0, 0},
+        {"b.json", 1, 2, BASE, 50, 150, false, 1, 1, 0, 0, 0},
+        {"rank2.json", -1, -1, BASE, 20, 120, false, 2, 1, 0, 0, 0},
     };
     CHECK(FILES, 1);
 }
@@ -96,10 +96,10 @@ static void test_cycles(void **state)
 {
     (void)state;
     static const struct file FILES[] = {
-        {"late.json", 0, 1, BASE, 300, 400, false, 0, 1, 2, 0},
-        {"first.json", 0, 1, BASE, 0, 100, false, 0, 1, 0, 0},
-        {"next.json", 0, 1, BASE, 100, 200, false, 0, 1, 1, 0}, // touching is following
-        {"other rank.json", 1, 1, BASE, 300, 400, false, 1, 1, 0, 0},
+        {"late.json", 0, 1, BASE, 300, 400, false, 0, 1, 2, 0, 0},
+        {"first.json", 0, 1, BASE, 0, 100, false, 0, 1, 0, 0, 0},
+        {"next.json", 0, 1, BASE, 100, 200, false, 0, 1, 1, 0, 0}, // touching is following
+        {"other rank.json", 1, 1, BASE, 300, 400, false, 1, 1, 0, 0, 0},
     };
     CHECK(FILES, 1);
 }
@@ -108,10 +108,10 @@ static void test_several_runs(void **state)
 {
     (void)state;
     static const struct file FILES[] = {
-        {"a.json", 0, 2, BASE, 0, 100, false, 0, 1, 0, 0},
-        {"again.json", 0, 2, BASE, 50, 150, false, 0, 2, 0, 0},  // same rank at the same time
-        {"world.json", 1, 4, BASE, 500, 600, false, 1, 3, 0, 0}, // another world size
-        {"b.json", 1, 2, BASE, 0, 100, false, 1, 1, 0, 0},
+        {"a.json", 0, 2, BASE, 0, 100, false, 0, 1, 0, 0, 0},
+        {"again.json", 0, 2, BASE, 50, 150, false, 0, 2, 0, 0, 0},  // same rank at the same time
+        {"world.json", 1, 4, BASE, 500, 600, false, 1, 3, 0, 0, 0}, // another world size
+        {"b.json", 1, 2, BASE, 0, 100, false, 1, 1, 0, 0, 0},
     };
     CHECK(FILES, 3);
 }
@@ -133,8 +133,8 @@ static void test_other_bases(void **state)
     (void)state;
     /* Two files of one rank, from processes with different bases: real time decides. */
     static const struct file FILES[] = {
-        {"a.json", 0, -1, BASE, 0, 100, false, 0, 1, 1, 0},
-        {"b.json", 0, -1, BASE - 500, 0, 100, false, 0, 1, 0, 0},
+        {"a.json", 0, -1, BASE, 0, 100, false, 0, 1, 1, 0, 0},
+        {"b.json", 0, -1, BASE - 500, 0, 100, false, 0, 1, 0, 0, 0},
     };
     CHECK(FILES, 1);
 }
@@ -142,21 +142,21 @@ static void test_other_bases(void **state)
 static void test_without_clock(void **state)
 {
     (void)state;
-    static const struct file ONE[] = {{"a.json", -1, -1, -1, 0, 100, false, -1, 1, 0, 0}};
+    static const struct file ONE[] = {{"a.json", -1, -1, -1, 0, 100, false, -1, 1, 0, 0, 0}};
     CHECK(ONE, 1); // alone, nothing is there to be aligned with
     static const struct file BESIDE_JUNK[] = {
-        {"a.json", -1, -1, -1, 0, 100, false, -1, 1, 0, 0},
-        {"package.json", -1, -1, -1, KS_TIME_NONE, KS_TIME_NONE, true, -1, 0, 0, 0},
+        {"a.json", -1, -1, -1, 0, 100, false, -1, 1, 0, 0, 0},
+        {"package.json", -1, -1, -1, KS_TIME_NONE, KS_TIME_NONE, true, -1, 0, 0, 0, 0},
     };
     CHECK(BESIDE_JUNK, 1);
     static const struct file TWO[] = {
-        {"rank0.json", -1, -1, -1, 0, 100, false, 0, 1, 0, 1},
-        {"rank1.json", -1, -1, BASE, 0, 100, false, 1, 1, 0, 0},
+        {"rank0.json", -1, -1, -1, 0, 100, false, 0, 1, 0, 1, 0},
+        {"rank1.json", -1, -1, BASE, 0, 100, false, 1, 1, 0, 0, 0},
     };
     CHECK(TWO, 1);
     static const struct file EPOCH[] = {
-        {"rank0.json", -1, -1, -1, 1700000000000000000, 1700000000000000100, false, 0, 1, 0, 0},
-        {"rank1.json", -1, -1, -1, 1700000000000000000, 1700000000000000100, false, 1, 1, 0, 0},
+        {"rank0.json", -1, -1, -1, 1700000000000000000, 1700000000000000100, false, 0, 1, 0, 0, 0},
+        {"rank1.json", -1, -1, -1, 1700000000000000000, 1700000000000000100, false, 1, 1, 0, 0, 0},
     };
     CHECK(EPOCH, 1);
 }
@@ -165,9 +165,9 @@ static void test_without_events(void **state)
 {
     (void)state;
     static const struct file FILES[] = {
-        {"a.json", 0, 1, BASE, KS_TIME_NONE, KS_TIME_NONE, false, 0, 1, 0, 0},
-        {"b.json", 0, 1, BASE, 0, 10, false, 0, 1, 0, 0},
-        {"c.json", -7, 1, BASE, 0, 10, false, -1, 1, 0, 0}, // a negative rank is none
+        {"a.json", 0, 1, BASE, KS_TIME_NONE, KS_TIME_NONE, false, 0, 1, 0, 0, 0},
+        {"b.json", 0, 1, BASE, 0, 10, false, 0, 1, 0, 0, 0},
+        {"c.json", -7, 1, BASE, 0, 10, false, -1, 1, 0, 0, 0}, // a negative rank is none
     };
     CHECK(FILES, 1);
 }
