@@ -1,27 +1,13 @@
 #include "base/map.h"
 
-#include <sys/random.h>
-#include <time.h>
-
 #include "base/alloc.h"
+#include "base/seed.h"
 
 enum { CAPACITY_MIN = 16 };
 
-/* A seed nobody can guess keeps hand-made input from filling one bucket. */
-static uint64_t random_seed(void)
-{
-    uint64_t seed = 0;
-    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed)) {
-        struct timespec now = {0};
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        seed = (uint64_t)now.tv_nsec * 0x9E3779B97F4A7C15u ^ (uint64_t)(uintptr_t)&seed;
-    }
-    return seed;
-}
-
 void ks_map_init(struct ks_map *map)
 {
-    *map = (struct ks_map){.seed = random_seed()};
+    *map = (struct ks_map){.seed = ks_seed_random()};
 }
 
 void ks_map_release(struct ks_map *map)

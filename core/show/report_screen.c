@@ -173,7 +173,7 @@ static int64_t add_up(const struct ks_view *view, int64_t role_ns[KS_ROLE_COUNT]
     int64_t total_ns = 0;
     for (size_t i = 0; i < facts->step_count; i++) {
         const struct ks_step *step = &facts->steps[i];
-        if (!step->is_complete && facts->complete_step_count > 0) {
+        if (!ks_view_step_counts(view, step)) {
             continue;
         }
         total_ns += step->dur_ns;
@@ -319,7 +319,7 @@ static void write_steps(struct screen *screen)
         const struct ks_step *step = &facts->steps[i];
         first = step->number < first ? step->number : first;
         last = step->number > last ? step->number : last;
-        if (step->is_complete || facts->complete_step_count == 0) {
+        if (ks_view_step_counts(screen->view, step)) {
             min_ns = step->dur_ns < min_ns ? step->dur_ns : min_ns;
             max_ns = step->dur_ns > max_ns ? step->dur_ns : max_ns;
         }

@@ -23,7 +23,7 @@ static int64_t add_up(const struct ks_view *view, int64_t bound_ns[KS_BOUND_COUN
     int64_t total_ns = 0;
     for (size_t i = 0; i < facts->step_count; i++) {
         const struct ks_step *step = &facts->steps[i];
-        if (!step->is_complete && facts->complete_step_count > 0) {
+        if (!ks_view_step_counts(view, step)) {
             continue;
         }
         const int64_t *part_ns = step->breakdown_ns;

@@ -16,17 +16,23 @@ struct ks_str ks_view_str(const struct ks_view *view, struct ks_strid id)
     return ks_trace_str(view->trace, id);
 }
 
+bool ks_view_step_counts(const struct ks_view *view, const struct ks_step *step)
+{
+    return step->is_complete || view->facts->complete_step_count == 0;
+}
+
 int64_t ks_view_step_ns(const struct ks_view *view)
 {
     const struct ks_facts *facts = view->facts;
-    if (facts->complete_step_count > 0) {
-        return facts->step_ns_total / (int64_t)facts->complete_step_count;
-    }
     int64_t total_ns = 0;
+    int64_t count = 0;
     for (size_t i = 0; i < facts->step_count; i++) {
-        total_ns += facts->steps[i].dur_ns;
+        if (ks_view_step_counts(view, &facts->steps[i])) {
+            total_ns += facts->steps[i].dur_ns;
+            count++;
+        }
     }
-    return facts->step_count > 0 ? total_ns / (int64_t)facts->step_count : KS_UNKNOWN;
+    return count > 0 ? total_ns / count : KS_UNKNOWN;
 }
 
 const char *ks_view_step_source(enum ks_step_source source)

@@ -13,6 +13,9 @@ struct ks_view {
     size_t path_count;
 };
 
+/* Does the step count in means and shares? Cut ones do only when there is no other. */
+bool ks_view_step_counts(const struct ks_view *view, const struct ks_step *step);
+
 /* Rank of a source, or KS_UNKNOWN. */
 int64_t ks_view_rank(const struct ks_view *view, uint32_t source);
 /* The path of a source as the user knows it. */

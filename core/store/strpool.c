@@ -1,13 +1,11 @@
 #include "store/strpool.h"
 
-#include <sys/random.h>
-#include <time.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/seed.h"
 
 enum {
     SLOTS_MIN = 1024,
@@ -42,18 +40,6 @@ struct ks_strpool {
     struct recent recent[RECENT_COUNT];
 };
 
-/* A seed nobody can guess keeps hand-made input from filling one chain of slots. */
-static uint64_t random_seed(void)
-{
-    uint64_t seed = 0;
-    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed)) {
-        struct timespec now = {0};
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-        seed = (uint64_t)now.tv_nsec * 0x9E3779B97F4A7C15u ^ (uint64_t)(uintptr_t)&seed;
-    }
-    return seed;
-}
-
 enum ks_status ks_strpool_create(struct ks_strpool **out, struct ks_err *err)
 {
     struct ks_strpool *pool = ks_alloc(1, sizeof(*pool));
@@ -61,7 +47,7 @@ enum ks_status ks_strpool_create(struct ks_strpool **out, struct ks_err *err)
         goto failed;
     }
     ks_arena_init(&pool->bytes);
-    pool->seed = random_seed();
+    pool->seed = ks_seed_random();
     pool->strings = ks_alloc(STRINGS_MIN, sizeof(*pool->strings));
     pool->slots = ks_alloc(SLOTS_MIN, sizeof(*pool->slots));
     if (!pool->strings || !pool->slots) {
