@@ -1,6 +1,5 @@
 /* doctor: what works on this machine, and the line that repairs what does not. One function a
  * check; none takes longer than its deadline, so that the whole needs less than two seconds. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,10 +17,12 @@
 #include <unistd.h>
 
 #include "help.h"
+#include "launch/command_line.h"
 #include "message.h"
 
 enum {
     FOUND_SIZE = 160,
+    PROGRAM_SIZE = 128,
     PYTHON_DEADLINE_MS = 1500,
     OPEN_FILES_MIN = 1024,
     PERF_PARANOID_MAX = 2, /* above it, a user may not count events of his own processes */
@@ -81,14 +82,16 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Reads until the pipe ends or the deadline has passed. */
-static void read_pipe(int fd, char *text, size_t size, int64_t deadline_ms)
+/* Reads until the pipe ends; false when the deadline has passed before. */
+static bool read_pipe(int fd, char *text, size_t size, int64_t deadline_ms)
 {
     size_t len = 0;
+    bool is_in_time = true;
     while (len + 1 < size) {
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         int64_t left_ms = deadline_ms - now_ms();
         if (left_ms <= 0 || poll(&wait, 1, (int)left_ms) <= 0) {
+            is_in_time = false;
             break;
         }
         ssize_t more = read(fd, text + len, size - 1 - len);
@@ -98,16 +101,20 @@ static void read_pipe(int fd, char *text, size_t size, int64_t deadline_ms)
         len += (size_t)more;
     }
     text[len] = '\0';
+    return is_in_time;
 }
 
-/* Output of a program found on PATH; "" when it cannot be started or says nothing in time. */
-static void ask_program(char *const argv[], char *text, size_t size)
+enum answer { ANSWER_WHOLE, ANSWER_LATE, ANSWER_NO_PROGRAM };
+
+/* Output of a program, sought on PATH; "" when it cannot be started. */
+static enum answer ask_program(char *const argv[], char *text, size_t size)
 {
     text[0] = '\0';
     int pipe_fd[2];
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) {
-        return;
+        return ANSWER_NO_PROGRAM;
     }
+    enum answer answer = ANSWER_NO_PROGRAM;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -118,34 +125,22 @@ static void ask_program(char *const argv[], char *text, size_t size)
     posix_spawn_file_actions_destroy(&actions);
     close(pipe_fd[1]);
     if (error == 0) {
-        read_pipe(pipe_fd[0], text, size, now_ms() + PYTHON_DEADLINE_MS);
+        bool is_in_time = read_pipe(pipe_fd[0], text, size, now_ms() + PYTHON_DEADLINE_MS);
+        answer = is_in_time ? ANSWER_WHOLE : ANSWER_LATE;
         kill(pid, SIGKILL); /* it has said all, or is too slow */
         waitpid(pid, NULL, 0);
     }
     close(pipe_fd[0]);
-}
-
-/* One question for both lines: the version of Python, its path, and the version of torch as its
- * package says it, without importing it. */
-static const char *ask_python(void)
-{
-    static char script[] =
-        "import sys\n"
-        "from importlib import metadata\n"
-        "try: torch = metadata.version('torch')\n"
-        "except metadata.PackageNotFoundError: torch = ''\n"
-        "print('%d.%d.%d' % sys.version_info[:3], sys.executable, torch, sep='\\n')\n";
-    static char answer[1024];
-    static bool is_asked;
-    if (!is_asked) {
-        static char program[] = "python3";
-        static char option[] = "-c";
-        char *const argv[] = {program, option, script, NULL};
-        ask_program(argv, answer, sizeof(answer));
-        is_asked = true;
-    }
     return answer;
 }
+
+struct python {
+    enum answer answer;
+    char program[PROGRAM_SIZE]; /* as `kscope run` would call it */
+    char version[32];
+    char path[96];
+    char torch[64];
+};
 
 /* The index-th line of text. */
 static void take_line(const char *text, size_t index, char *line, size_t size)
@@ -157,37 +152,88 @@ static void take_line(const char *text, size_t index, char *line, size_t size)
     snprintf(line, size, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
+/* One question for both lines, to the Python that `kscope run` takes: its version, its path, and the
+ * version of torch as its package says it, without importing it. */
+static const struct python *ask_python(void)
+{
+    static char script[] =
+        "import sys\n"
+        "from importlib import metadata\n"
+        "try: torch = metadata.version('torch')\n"
+        "except metadata.PackageNotFoundError: torch = ''\n"
+        "print('%d.%d.%d' % sys.version_info[:3], sys.executable, torch, sep='\\n')\n";
+    static char option[] = "-c";
+    static struct python python;
+    if (python.program[0]) {
+        return &python;
+    }
+    struct ks_command_line line = {0};
+    char text[1024] = "";
+    ks_command_line_choose_python(&line);
+    python.answer = ANSWER_NO_PROGRAM;
+    for (size_t i = 0; i < line.program_count && python.answer == ANSWER_NO_PROGRAM; i++) {
+        char *const argv[] = {(char *)(uintptr_t)line.programs[i], option, script, NULL};
+        python.answer = ask_program(argv, text, sizeof(text));
+        snprintf(python.program, sizeof(python.program), "%s",
+                 line.programs[python.answer == ANSWER_NO_PROGRAM ? 0 : i]);
+    }
+    take_line(text, 0, python.version, sizeof(python.version));
+    take_line(text, 1, python.path, sizeof(python.path));
+    take_line(text, 2, python.torch, sizeof(python.torch));
+    return &python;
+}
+
 static void check_python(struct finding *finding)
 {
-    char version[32];
-    char path[96];
-    take_line(ask_python(), 0, version, sizeof(version));
-    take_line(ask_python(), 1, path, sizeof(path));
+    const struct python *python = ask_python();
     int major = 0;
     int minor = 0;
-    if (sscanf(version, "%d.%d", &major, &minor) != 2) {
-        set(finding, "missing", "apt-get install python3", "no python3 on PATH answers");
+    if (python->answer == ANSWER_LATE) {
+        set(finding, "limited", NULL, "%s does not answer within %d ms", python->program,
+            PYTHON_DEADLINE_MS);
+    } else if (sscanf(python->version, "%d.%d", &major, &minor) != 2) {
+        set(finding, "missing", "apt-get install python3", "%s %s", python->program,
+            python->answer == ANSWER_NO_PROGRAM ? "cannot be started" : "is no Python 3");
     } else if (major == 3 && minor < 11) {
         set(finding, "limited", "apt-get install python3.11", "%s at %s; recording needs 3.11",
-            version, path);
+            python->version, python->path);
     } else {
-        set(finding, "ok", NULL, "%s at %s", version, path);
+        set(finding, "ok", NULL, "%s at %s", python->version, python->path);
     }
 }
 
 static void check_torch(struct finding *finding)
 {
-    char torch[64];
-    take_line(ask_python(), 2, torch, sizeof(torch));
-    if (torch[0]) {
-        set(finding, "ok", NULL, "%s", torch);
+    static char fix[PROGRAM_SIZE + 32];
+    const struct python *python = ask_python();
+    if (python->answer == ANSWER_LATE) {
+        set(finding, "limited", NULL, "unknown: that Python does not answer in time");
+    } else if (python->torch[0]) {
+        set(finding, "ok", NULL, "%s", python->torch);
     } else {
-        set(finding, "missing", "python3 -m pip install torch",
-            "not in that Python; traces can be read, not recorded");
+        snprintf(fix, sizeof(fix), "%.*s -m pip install torch", PROGRAM_SIZE, python->program);
+        set(finding, "missing", fix, "not in that Python; traces can be read, not recorded");
     }
 }
 
 /* ------------------------------------------------------------------ GPU */
+
+/* The first word that is a number with dots, such as 580.159.04, ended by a NUL; NULL: none. */
+static char *find_version(char *text)
+{
+    size_t len;
+    for (char *word = text; *word; word += len) {
+        word += strspn(word, " \t");
+        len = strcspn(word, " \t");
+        size_t digits = strspn(word, "0123456789");
+        if (digits > 0 && digits + 1 < len && word[digits] == '.' &&
+            strspn(word, "0123456789.") == len) {
+            word[len] = '\0';
+            return word;
+        }
+    }
+    return NULL;
+}
 
 static void check_gpu(struct finding *finding)
 {
@@ -196,9 +242,8 @@ static void check_gpu(struct finding *finding)
         set(finding, "limited", NULL, "no NVIDIA driver: only CPU runs can be recorded here");
         return;
     }
-    char *version = strstr(text, "Module");
-    set(finding, "ok", NULL, "NVIDIA driver %s",
-        version ? version + 6 + strspn(version + 6, " ") : text);
+    char *version = find_version(text);
+    set(finding, "ok", NULL, "NVIDIA driver %s", version ? version : text);
 }
 
 static void check_gpu_rights(struct finding *finding)
@@ -224,19 +269,7 @@ static void check_gpu_rights(struct finding *finding)
     }
 }
 
-/* ------------------------------------------------------------------ libraries and system */
-
-static void check_inflate(struct finding *finding)
-{
-    void *handle = dlopen("libisal.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (handle) {
-        dlclose(handle);
-        set(finding, "ok", NULL, "libisal inflates .gz traces");
-    } else {
-        set(finding, "limited", "apt-get install libisal2",
-            "no libisal: zlib inflates .gz traces, about three times slower");
-    }
-}
+/* ------------------------------------------------------------------ system */
 
 static void check_space(struct finding *finding, const char *path, unsigned long long bytes_min,
                         const char *why, const char *fix)
@@ -335,7 +368,6 @@ static const struct {
     {"torch", check_torch},
     {"gpu", check_gpu},
     {"gpu_counters", check_gpu_rights},
-    {"gzip", check_inflate},
     {"shared_memory", check_shm},
     {"temporary_files", check_tmp},
     {"open_files", check_open_files},

@@ -105,6 +105,7 @@ static int run(const struct ks_cli_args *args)
     struct ks_err err = {0};
     struct ks_launch_result result;
     char out_dir[KS_LAUNCH_PATH_SIZE];
+    bool is_out_new = false;
     const char *steps = ks_cli_value(args, "steps");
     const char *wish = ks_cli_value(args, "out");
     struct ks_launch_options options = {
@@ -117,21 +118,25 @@ static int run(const struct ks_cli_args *args)
     if (steps && ks_launch_window_parse(steps, &options.window, &err) != KS_OK) {
         return ks_cli_usage_fail(args, "%s", err.message);
     }
-    if (ks_out_dir_create(wish, options.words, options.word_count, out_dir, &err) != KS_OK) {
+    if (ks_out_dir_create(wish, options.words, options.word_count, out_dir, &is_out_new, &err) !=
+        KS_OK) {
         ks_cli_say("%s", err.message);
         return KS_EXIT_OWN;
     }
     if (wish && strncmp(wish, out_dir, strlen(out_dir)) != 0) {
         ks_cli_say("%s holds files already; this run goes to %s", wish, out_dir);
     }
-    if (ks_launch_run(&options, &result, &err) != KS_OK) {
+    enum ks_status status = ks_launch_run(&options, &result, &err);
+    /* From here on nobody may read us any more, and the exit status is still the program's. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (is_out_new && (status != KS_OK || result.start_errno != 0)) {
+        (void)rmdir(out_dir); /* stays when it holds something */
+    }
+    if (status != KS_OK) {
         ks_cli_say("%s", err.message);
         return KS_EXIT_OWN;
     }
     if (result.start_errno != 0) {
-        if (!wish) {
-            (void)rmdir(out_dir);
-        }
         ks_cli_say("Cannot start %s: %s", args->operands[0], strerror(result.start_errno));
         return result.exit_status;
     }

@@ -5,7 +5,7 @@
 
 #include "command.h"
 
-/* Writes "kscope: ..." and a line feed to stderr; control characters become \x... . */
+/* Writes "kscope: ..." and a line feed to stderr; control characters become '?'. */
 void ks_cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The command line is wrong: says why and how to get help. Gives KS_EXIT_USAGE. `args` may be NULL

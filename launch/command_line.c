@@ -23,8 +23,9 @@ static bool is_for_python(const char *word)
            (len > 3 && strcmp(word + len - 3, ".py") == 0);
 }
 
-static void choose_python(struct ks_command_line *line)
+void ks_command_line_choose_python(struct ks_command_line *line)
 {
+    line->program_count = 0;
     const char *wanted = getenv("KSCOPE_PYTHON");
     const char *venv = getenv("VIRTUAL_ENV");
     if (wanted && *wanted) {
@@ -58,7 +59,7 @@ enum ks_status ks_command_line_init(struct ks_command_line *line, const char *co
 
     size_t at = 0;
     if (is_for_python(words[0])) {
-        choose_python(line);
+        ks_command_line_choose_python(line);
         line->argv[at++] = NULL;
     } else {
         line->programs[line->program_count++] = words[0];

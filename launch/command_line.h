@@ -14,6 +14,9 @@ struct ks_command_line {
     char venv_python[4096]; /* storage for one of the programs */
 };
 
+/* Sets `programs` to the Python interpreter, in the order in which they are to be tried. */
+void ks_command_line_choose_python(struct ks_command_line *line);
+
 /* A first word that ends in .py, or is -m or -c, is given to the Python interpreter:
  * $KSCOPE_PYTHON, else $VIRTUAL_ENV/bin/python, else python3, else python on PATH. Everything else
  * is a program of its own. */

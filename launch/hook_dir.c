@@ -7,10 +7,6 @@
 
 #include "base/err.h"
 
-#ifndef KS_SOURCE_PYTHON_DIR
-#define KS_SOURCE_PYTHON_DIR ""
-#endif
-
 /* True when `dir` holds the hook; `out` is then its folder as an absolute path. */
 static bool try_dir(const char *dir, const char *below, char out[KS_LAUNCH_PATH_SIZE])
 {
@@ -49,8 +45,7 @@ enum ks_status ks_hook_dir_find(char out[KS_LAUNCH_PATH_SIZE], struct ks_err *er
                        "Cannot find the start-up hook: KSCOPE_PYTHON_DIR=\"%.120s\"", wanted);
     }
     find_own_dir(own);
-    if (try_dir(own, "/../lib/kinetoscope/python", out) || try_dir(own, "/../python", out) ||
-        try_dir(KS_SOURCE_PYTHON_DIR, "", out)) {
+    if (try_dir(own, "/../lib/kinetoscope/python", out) || try_dir(own, "/../python", out)) {
         return KS_OK;
     }
     return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,

@@ -12,6 +12,12 @@
 
 enum { TRIES_MAX = 10000, NAME_SIZE = 64 };
 
+static bool is_dir(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 static bool is_empty_dir(const char *path)
 {
     DIR *dir = opendir(path);
@@ -64,7 +70,7 @@ static void strip_slashes(char *path)
 }
 
 enum ks_status ks_out_dir_create(const char *wish, const char *const *words, size_t word_count,
-                                 char out[KS_LAUNCH_PATH_SIZE], struct ks_err *err)
+                                 char out[KS_LAUNCH_PATH_SIZE], bool *is_new, struct ks_err *err)
 {
     char base[KS_LAUNCH_PATH_SIZE];
     if (wish && strlen(wish) + 16 >= sizeof(base)) {
@@ -86,7 +92,8 @@ enum ks_status ks_out_dir_create(const char *wish, const char *const *words, siz
                 break;
             }
         }
-        if (mkdir(out, 0700) == 0) {
+        *is_new = mkdir(out, 0700) == 0;
+        if (*is_new) {
             return KS_OK;
         }
         if (errno != EEXIST) {
@@ -94,8 +101,14 @@ enum ks_status ks_out_dir_create(const char *wish, const char *const *words, siz
                            "Cannot create folder: path=\"%.120s\", %s", out, strerror(errno));
         }
         /* Only a wish may name a folder that is there; a name of our own is always new. */
-        if (wish && number == 1 && is_empty_dir(out)) {
-            return KS_OK;
+        if (wish && number == 1) {
+            if (!is_dir(out)) {
+                return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,
+                               "Cannot create folder: path=\"%.120s\", it is not a folder", out);
+            }
+            if (is_empty_dir(out)) {
+                return KS_OK;
+            }
         }
     }
     return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot create folder: path=\"%.120s\", all taken",

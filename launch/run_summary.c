@@ -31,6 +31,21 @@ static const char *member_value(const char *line, const char *name)
     return line + 1 + len + 3;
 }
 
+/* Length without the last character when `len` bytes of UTF-8 end inside it. */
+static size_t whole_characters(const char *text, size_t len)
+{
+    size_t start = len;
+    while (start > 0 && ((unsigned char)text[start - 1] & 0xc0) == 0x80) {
+        start--;
+    }
+    if (start == 0 || (unsigned char)text[start - 1] < 0xc0) {
+        return len;
+    }
+    unsigned char lead = (unsigned char)text[start - 1];
+    size_t needed = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    return len - (start - 1) < needed ? start - 1 : len;
+}
+
 /* Copies a JSON string; an escape that is not a plain character becomes a blank. */
 static void copy_json_string(const char *value, char *out, size_t out_size)
 {
@@ -47,7 +62,7 @@ static void copy_json_string(const char *value, char *out, size_t out_size)
         }
         out[len++] = (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;
     }
-    out[len] = '\0';
+    out[whole_characters(out, len)] = '\0'; /* a long one is cut */
 }
 
 /* Items of a JSON array of strings without quotes in them. */

@@ -1,8 +1,9 @@
 """Waits until the program itself has imported torch, then installs the hooks.
 
-This file is loaded by inject/sitecustomize.py in every Python process of a `kscope run`, so it
-imports nothing that the interpreter has not loaded already, and touches no module but `torch` and
-`kinetoscope`. Whatever fails here leaves the program running, unrecorded.
+This file is loaded by inject/sitecustomize.py in every Python process of a `kscope run`, so loading
+it imports nothing but `sys`; what more it needs is imported when the program imports torch. It
+touches no module but `torch` and `kinetoscope`. Whatever fails here leaves the program running,
+unrecorded.
 """
 
 import sys

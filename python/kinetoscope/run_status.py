@@ -1,10 +1,10 @@
 """What one process of a `kscope run` says about itself: a small file in the run's folder.
 
-`kscope run` reads it to explain why there is no trace, and a report reads the times of the steps
-that no profiler slowed down. It is JSON, but its name does not end in .json, so that nobody takes
-it for a trace. Each member stands on a line of its own: the launcher needs no JSON parser. The file
-is replaced as a whole (temporary name, then rename), so it is always
-complete, however the process ends.
+`kscope run` reads it to explain why there is no trace; a report does not, it reads the member
+`kinetoscope` of the trace itself. It is JSON, but its name does not end in .json, so that nobody
+takes it for a trace. Each member stands on a line of its own: the launcher needs no JSON parser.
+The file is replaced as a whole (temporary name, then rename), so it is always complete, however the
+process ends.
 """
 
 import os
@@ -71,6 +71,6 @@ def rank_of_environment():
     """The rank that torchrun, Slurm or MPI gave this process; 0 when nobody did."""
     for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
         value = os.environ.get(name, "")
-        if value.isdigit():
+        if value.isascii() and value.isdigit():  # int() refuses digits such as "²"
             return int(value)
     return 0

@@ -52,7 +52,8 @@ def train(steps, after_step=lambda number: None):
 
 def environment(**more):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("KSCOPE_")}
-    return {**kept, "KSCOPE_PYTHON": sys.executable, **more}
+    ours = {"KSCOPE_PYTHON": sys.executable, "KSCOPE_PYTHON_DIR": str(ROOT / "python")}
+    return {**kept, **ours, **more}
 
 
 def run(*words, cwd, env=None, stdin="", options=("--out", "out")):
@@ -144,6 +145,15 @@ def test_exit_status_after_training(tmp_path):
     done = run(train_script(tmp_path, "train(14); sys.exit(5)"), cwd=tmp_path)
     assert done.returncode == 5
     assert len(traces(tmp_path / "out")) == 1
+
+
+def test_exit_status_when_nobody_reads_stderr(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [KSCOPE, "run", "--out", "out", "-c", "import sys; sys.exit(7)"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment(), stderr=writer, timeout=TIMEOUT_S)
+    os.close(writer)
+    assert done.returncode == 7
 
 
 def test_program_that_kills_itself(tmp_path):
@@ -263,6 +273,33 @@ def test_own_failure_is_125(tmp_path):
     assert done.returncode == 125
     done = run("-c", "print(1)", cwd=tmp_path, env=environment(KSCOPE_PYTHON_DIR="/nowhere"))
     assert (done.returncode, done.stdout) == (125, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("word", ["no-such-program", "pass"])
+def test_only_a_folder_of_ours_goes_when_nothing_ran(tmp_path, word):
+    env = environment() if word != "pass" else environment(KSCOPE_PYTHON_DIR="/nowhere")
+    (tmp_path / "mine").mkdir()
+    for name in ("mine", "new"):
+        run(word, cwd=tmp_path, env=env, options=("--out", name))
+    assert os.listdir(tmp_path) == ["mine"]
+
+
+@pytest.mark.parametrize("kind", ["file", "dangling"])
+def test_out_that_is_no_folder(tmp_path, kind):
+    out = tmp_path / "out"
+    if kind == "file":
+        out.write_text("x")
+    else:
+        out.symlink_to("nowhere")
+    done = run("-c", "print(1)", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert 'path="out", it is not a folder' in done.stderr
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_the_program_does_not_name_the_folder_that_built_it():
+    assert str(ROOT / "python").encode() + b"\0" not in Path(KSCOPE).read_bytes()
 
 
 @pytest.mark.parametrize("steps", ["", "5", "1:2", "1:2:0", "a:b:c", "1:2:3:4:5", "-1:2:3"])
@@ -344,6 +381,20 @@ def test_users_sitecustomize_runs_too(tmp_path):
     done = run("-c", "print(1)", cwd=tmp_path, env=env)
     assert (done.returncode, done.stdout) == (0, "1\n")
     assert "broken by its owner" in done.stderr
+
+
+@pytest.mark.parametrize("odd", ["sys.path[:0] = [None]", "os.path.abspath = None"])
+def test_shadowed_sitecustomize_runs_when_ours_fails(tmp_path, odd):
+    site = tmp_path / "site"
+    site.mkdir()
+    script(site, "print('users')", "sitecustomize.py")
+    hook = ROOT / "python" / "kinetoscope" / "inject" / "sitecustomize.py"
+    code = (
+        f"import os, runpy, sys; sys.path[:0] = [{str(site)!r}]; {odd}; "
+        f"runpy.run_path({str(hook)!r})"
+    )
+    done = run_plain("-S", "-c", code, cwd=tmp_path, env=environment(KSCOPE_RUN="1"))
+    assert (done.returncode, done.stdout) == (0, "users\n"), done.stderr
 
 
 @pytest.mark.parametrize("switch", ["-S", "-I", "-E"])
@@ -567,6 +618,99 @@ def test_two_optimizers_count_once(tmp_path):
     names = [name for name, _, _ in spans(trace)]
     assert sum(name.startswith("ProfilerStep#") for name in names) == 6
     assert sum(name == "Optimizer.step#Adam.step" for name in names) == 6
+
+
+def test_only_the_first_threads_steps_count(tmp_path):
+    """Two more threads step optimizers of their own all the time, also while the first one does."""
+    program = train_script(
+        tmp_path,
+        """
+        import threading
+        is_done = threading.Event()
+        def step_on():
+            optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(4))])
+            while not is_done.is_set():
+                optimizer.step()
+        threads = [threading.Thread(target=step_on) for _ in range(2)]
+        def after_step(number):
+            if number == 1:
+                [thread.start() for thread in threads]
+        sys.setswitchinterval(1e-5)
+        train(30, after_step)
+        is_done.set()
+        [thread.join() for thread in threads]
+        """,
+    )
+    done = run(program, cwd=tmp_path)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 30), done.stderr
+    (status,) = status_files(tmp_path / "out")
+    assert (status["steps_seen"], status["explanation"]) == (30, None)
+    (trace,) = traces(tmp_path / "out")
+    found = spans(trace)
+    steps = [span for span in found if span[0].startswith("ProfilerStep#")]
+    assert len(steps) == 6
+    for _, begin, end in steps:
+        inside = [name for name, b, e in found if begin <= b and e <= end]
+        assert sum(name == "Optimizer.step#SGD.step" for name in inside) == 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "step_counter.StepCounter.is_step_end",
+        "run_hook.Recorder._end_step",
+        "run_hook.Recorder._keep_time",
+        "run_hook.Recorder._begin",
+        "run_hook._ThreadCalls.depth",
+    ],
+)
+def test_no_failure_of_ours_reaches_the_program(tmp_path, broken):
+    program = train_script(
+        tmp_path,
+        f"""
+        import os
+        from kinetoscope.torch import run_hook, step_counter
+        class Unspeakable(Exception):
+            def __str__(self):
+                raise ValueError("no words")
+        def fail(*args):
+            raise Unspeakable
+        {broken} = property(fail) if "depth" in "{broken}" else fail
+        train(10)
+        if os.fork() == 0:
+            train(4)
+            os._exit(0)
+        print(os.wait()[1])
+        """,
+    )
+    done = run(program, cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0"), done.stderr
+    assert "Unspeakable" not in done.stderr
+
+
+def test_failure_of_ours_is_said(tmp_path):
+    program = train_script(
+        tmp_path,
+        """
+        import kinetoscope.torch.step_counter as step_counter
+        def fail(*args):
+            raise RuntimeError("é" * 600)
+        step_counter.StepCounter.is_step_end = fail
+        train(10)
+        """,
+    )
+    done = run(program, cwd=tmp_path)  # stderr is decoded strictly: no character is cut in two
+    assert (done.returncode, done.stdout.count("\n")) == (0, 10)
+    assert "The window was dropped: RuntimeError: ééé" in done.stderr
+    (status,) = status_files(tmp_path / "out")
+    assert status["state"] == "off"
+
+
+def test_rank_that_is_no_number(tmp_path):
+    done = run(train_script(tmp_path, "train(14)"), cwd=tmp_path, env=environment(RANK="²"))
+    assert done.returncode == 0
+    (trace,) = traces(tmp_path / "out")
+    assert Path(trace).name.startswith("rank0.")
 
 
 def test_failing_profiler_drops_the_window_only(tmp_path):

@@ -13,18 +13,26 @@ def _leave_path():
     import sys
 
     here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
+
+    def is_here(entry):
+        try:
+            return os.path.abspath(entry) == here
+        except (OSError, TypeError):  # relative, and the current folder is gone; or no path at all
+            return False
+
+    sys.path[:] = [entry for entry in sys.path if not is_here(entry)]
     return here
 
 
-def _arm(here):
+def _arm():
     """Waits for `import torch`. A failure here leaves the program alone, unrecorded."""
-    import os
-
-    if os.environ.get("KSCOPE_RUN") != "1":
-        return
     try:
+        import os
         import sys
+
+        here = _leave_path()
+        if os.environ.get("KSCOPE_RUN") != "1":
+            return
         from importlib.machinery import SourceFileLoader  # importlib.util would cost 5 ms
 
         name = "kinetoscope._startup"
@@ -43,7 +51,7 @@ def _run_shadowed():
 
     name = "sitecustomize"
     spec = PathFinder.find_spec(name)
-    if spec is None or spec.loader is None:
+    if spec is None or spec.loader is None or spec.origin == __file__:
         return
     from importlib.util import module_from_spec
 
@@ -52,5 +60,5 @@ def _run_shadowed():
     spec.loader.exec_module(module)
 
 
-_arm(_leave_path())
+_arm()
 _run_shadowed()

@@ -1,9 +1,9 @@
 """Finds the training steps of a program that knows nothing about us, and records one window.
 
 A step ends where the optimizer's step returns, so that fetching the next batch, forward, backward
-and the optimizer all lie inside one step. Outside the window a step costs two Python calls and two
-clock reads. Any failure of ours turns recording off and leaves the reason in the status file; the
-program never sees it.
+and the optimizer all lie inside one step. Outside the window a step costs a few Python calls and
+two clock reads. Any failure of ours turns recording off and leaves the reason in the status file;
+the program never sees it.
 """
 
 import atexit
@@ -25,8 +25,32 @@ ATTEMPTS_MAX = 3
 WAITING, RECORDING, DONE, OFF = "waiting", "recording", "done", "off"
 
 
+def _entry_point(method):
+    """For all that the program's own calls reach: a failure of ours ends here, and turns us off."""
+
+    @functools.wraps(method)
+    def guarded(recorder, *args):
+        try:
+            method(recorder, *args)
+        except Exception as failure:
+            recorder.fail(failure)
+
+    return guarded
+
+
+class _ThreadCalls(threading.local):
+    """How deep this thread is inside calls of `step`, and whether one of them ended a step."""
+
+    depth = 0
+    is_step_over = False
+
+
 class Recorder:
-    """All state of one process; forked children begin anew."""
+    """All state of one process; forked children begin anew.
+
+    Any thread may step an optimizer, but only the thread that made the first step has steps: it
+    alone changes phases and windows.
+    """
 
     def __init__(self, torch):
         self._torch = torch
@@ -47,9 +71,9 @@ class Recorder:
         self._ended_ns = 0  # when the last step ended; 0: the next step is not worth timing
         self._before_ns = []
         self._after_ns = []
-        self._thread = None
-        self._depth = 0
-        self._is_step_over = False
+        self._thread = None  # the one that made the first step
+        self._thread_lock = threading.Lock()
+        self._calls = _ThreadCalls()
         self._is_other_profiling = False
         self._has_met_other = False
         self._traces = []
@@ -57,26 +81,38 @@ class Recorder:
 
     # ---------------------------------------------------------------- called by the hooks
 
+    @_entry_point
     def optimizer_stepped(self, optimizer):
         """An optimizer has done its work, but its own record_function is still open."""
-        thread = threading.get_ident()
-        if self._thread is None:
-            self._thread = thread
-        if self._phase is OFF or thread != self._thread:
+        if self._phase is OFF or not self._is_stepping_thread():
             return
         if self._counter.is_step_end(optimizer):
-            self._is_step_over = True
-            if self._depth == 0:  # nobody calls optimizer_returned
+            if self._calls.depth > 0:
+                self._calls.is_step_over = True  # optimizer_returned ends it
+            else:
                 self._end_step(optimizer)
 
+    @_entry_point
     def optimizer_called(self):
-        self._depth += 1
+        self._calls.depth += 1
 
+    @_entry_point
     def optimizer_returned(self, optimizer):
-        self._depth -= 1
-        if self._is_step_over and self._depth <= 0:
-            self._end_step(optimizer)
+        calls = self._calls
+        calls.depth = max(calls.depth - 1, 0)  # a fork inside `step` began anew
+        if calls.is_step_over and calls.depth == 0:
+            calls.is_step_over = False
+            if self._phase is not OFF:
+                self._end_step(optimizer)
 
+    def _is_stepping_thread(self):
+        if self._thread is None:
+            with self._thread_lock:  # two threads may make their first step at once
+                if self._thread is None:
+                    self._thread = threading.get_ident()
+        return self._thread == threading.get_ident()
+
+    @_entry_point
     def other_profiler_starts(self):
         """The program's own profiler goes first: ours lets go before it begins."""
         if self._in_own_call:
@@ -84,14 +120,16 @@ class Recorder:
         self._is_other_profiling = True
         self._has_met_other = True
         if self._phase is RECORDING and self._thread == threading.get_ident():
-            self._guard(self._cut_window, "the program started a profiler of its own")
+            self._cut_window("the program started a profiler of its own")
         elif self._phase is RECORDING:
             self._turn_off("The program started a profiler of its own in another thread.")
 
+    @_entry_point
     def other_profiler_stopped(self):
         if not self._in_own_call:
             self._is_other_profiling = False
 
+    @_entry_point
     def after_fork(self):
         """In a forked child. A window that the parent has open cannot be used or closed here."""
         was_recording = self._phase is RECORDING
@@ -99,12 +137,14 @@ class Recorder:
         if was_recording:
             self._phase = OFF
 
+    @_entry_point
     def at_exit(self):
         if self._phase is RECORDING:
-            self._guard(self._cut_window, "the program ended")
+            self._cut_window("the program ended")
         if self._step_count > 0 or self._status.pid == self._announced_pid:
-            self._guard(self._report)
+            self._report()
 
+    @_entry_point
     def announce(self):
         """The first status file: torch is here. Workers of multiprocessing speak once they step."""
         import multiprocessing  # torch has loaded it already
@@ -113,22 +153,21 @@ class Recorder:
         is_worker = process.name != "MainProcess" or getattr(process, "_inheriting", False)
         self._announced_pid = None if is_worker else os.getpid()
         if not is_worker:
-            self._guard(self._report)
+            self._report()
 
     # ---------------------------------------------------------------- steps
 
     def _end_step(self, optimizer):
-        self._is_step_over = False
         now = perf_counter_ns()
         self._step_count += 1
         if self._phase is RECORDING:
-            self._guard(self._advance_window)
+            self._advance_window()
             self._ended_ns = 0
             return
         if self._ended_ns:
             self._keep_time(now - self._ended_ns)
         if self._phase is WAITING:
-            self._guard(self._wait, optimizer)
+            self._wait(optimizer)
         self._ended_ns = perf_counter_ns()
 
     def _keep_time(self, dur_ns):
@@ -216,11 +255,12 @@ class Recorder:
 
     # ---------------------------------------------------------------- failures and words
 
-    def _guard(self, function, *args):
+    def fail(self, failure):
+        """Ends recording because something of ours raised; never raises itself."""
         try:
-            function(*args)
-        except Exception as failure:
             self._turn_off(f"The window was dropped: {type(failure).__name__}: {failure}.")
+        except Exception:
+            self._phase = OFF
 
     def _turn_off(self, reason):
         window, self._window = self._window, None
