@@ -36,9 +36,10 @@ static int64_t cover_span(const struct cover *cover)
     return cover->start_ns == KS_UNKNOWN ? 0 : ks_sum_sub(cover->end_ns, cover->start_ns);
 }
 
-/* Kernels that run now, for the sweep of blocks per SM; the earliest end first. */
+/* A kernel that runs now, for the sweep of blocks per SM. */
 struct running {
     int64_t end_ns;
+    uint64_t order; /* of its start: sums of doubles depend on it where ends are the same */
     double blocks_per_sm;
 };
 
@@ -46,7 +47,8 @@ struct device_state {
     struct cover busy, compute, comm, memcpy;
     int64_t shared_ns; /* comm and compute both run */
     int64_t shared_until_ns;
-    struct running *running;
+    struct running *running; /* binary heap, the earliest end first */
+    uint64_t started;
     size_t running_count;
     size_t running_capacity;
     int64_t sm_now_ns;
@@ -76,24 +78,53 @@ static void sm_advance(struct device_state *state, int64_t until_ns)
     state->sm_now_ns = until_ns > state->sm_now_ns ? until_ns : state->sm_now_ns;
 }
 
+static bool ends_before(const struct running *a, const struct running *b)
+{
+    return a->end_ns != b->end_ns ? a->end_ns < b->end_ns : a->order < b->order;
+}
+
+/* Adds to the heap, which has room for it. */
+static void push_running(struct device_state *state, const struct running *added)
+{
+    struct running *heap = state->running;
+    size_t at = state->running_count++;
+    while (at > 0 && ends_before(added, &heap[(at - 1) / 2])) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap[at] = *added;
+}
+
+/* Takes the earliest end off the heap. */
+static void pop_running(struct device_state *state)
+{
+    struct running *heap = state->running;
+    size_t count = --state->running_count;
+    struct running moving = heap[count];
+    size_t at = 0;
+    for (size_t child = 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && ends_before(&heap[child + 1], &heap[child])) {
+            child++;
+        }
+        if (!ends_before(&heap[child], &moving)) {
+            break;
+        }
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moving;
+}
+
 /* Ends all kernels that are done by `until_ns`. */
 static void sm_retire(struct device_state *state, int64_t until_ns)
 {
-    size_t done = 0;
-    while (done < state->running_count && state->running[done].end_ns <= until_ns) {
-        sm_advance(state, state->running[done].end_ns);
-        state->sm_sum -= state->running[done].blocks_per_sm;
-        done++;
-    }
-    if (done == 0) {
-        return;
-    }
-    state->running_count -= done;
-    for (size_t i = 0; i < state->running_count; i++) {
-        state->running[i] = state->running[i + done];
-    }
-    if (state->running_count == 0) {
-        state->sm_sum = 0; /* forget rounding */
+    while (state->running_count > 0 && state->running[0].end_ns <= until_ns) {
+        sm_advance(state, state->running[0].end_ns);
+        state->sm_sum -= state->running[0].blocks_per_sm;
+        pop_running(state);
+        if (state->running_count == 0) {
+            state->sm_sum = 0; /* forget rounding */
+        }
     }
 }
 
@@ -116,12 +147,7 @@ static enum ks_status sm_start(struct device_state *state, int64_t start_ns, int
         state->running = running;
         state->running_capacity = capacity;
     }
-    size_t at = state->running_count++;
-    while (at > 0 && state->running[at - 1].end_ns > end_ns) {
-        state->running[at] = state->running[at - 1];
-        at--;
-    }
-    state->running[at] = (struct running){end_ns, blocks_per_sm};
+    push_running(state, &(struct running){end_ns, state->started++, blocks_per_sm});
     state->sm_sum += blocks_per_sm;
     state->has_blocks = true;
     return KS_OK;

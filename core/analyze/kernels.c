@@ -1,6 +1,6 @@
 /* A4: kernels, copies and sets by name and device, and copies by kind
- * (docs/analyses/kernels.md). One pass over the GPU rows; rows of one name form a chain, so that a
- * row costs no hashing. */
+ * (docs/analyses/kernels.md). One pass over the GPU rows. They come by device, so that the entry of
+ * a row is mostly the last one of its name, and few rows cost hashing. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,6 +8,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "measure/sum.h"
 
 struct entry {
@@ -20,11 +21,11 @@ struct entry {
     int64_t timed_bytes;
     int64_t timed_ns;
     int64_t zero_calls;
-    uint32_t next; /* 1 + index of the next entry of this name */
 };
 
 struct table {
-    uint32_t *first_of; /* by string id: 1 + index */
+    uint32_t *last_of;   /* by string id: 1 + index of the entry used last, 0 none */
+    struct ks_map index; /* (name and category, device) to 1 + index */
     struct entry *entries;
     size_t count;
     size_t capacity;
@@ -33,11 +34,21 @@ struct table {
 static struct entry *find_entry(struct ks_analyzer *analyzer, struct table *table, uint32_t name,
                                 enum ks_category category, int64_t device)
 {
-    for (uint32_t at = table->first_of[name]; at != 0; at = table->entries[at - 1].next) {
-        struct ks_kernel_fact *fact = &table->entries[at - 1].fact;
-        if (fact->category == category && fact->device == device) {
-            return &table->entries[at - 1];
+    uint32_t last = table->last_of[name];
+    if (last != 0) {
+        struct entry *entry = &table->entries[last - 1];
+        if (entry->fact.category == category && entry->fact.device == device) {
+            return entry;
         }
+    }
+    uint64_t *at =
+        ks_map_put(&table->index, name | (uint64_t)category << 32, (uint64_t)device, NULL);
+    if (!at) {
+        return NULL;
+    }
+    if (*at != 0) {
+        table->last_of[name] = (uint32_t)*at;
+        return &table->entries[*at - 1];
     }
     if (table->count == table->capacity) {
         size_t capacity = table->capacity ? 2 * table->capacity : 64;
@@ -56,9 +67,9 @@ static struct entry *find_entry(struct ks_analyzer *analyzer, struct table *tabl
                  .min_ns = INT64_MAX,
                  .is_tensor_core = category == KS_CATEGORY_KERNEL &&
                                    ks_row_names_is_tensor_core(&analyzer->names, name)},
-        .bytes = KS_UNKNOWN,
-        .next = table->first_of[name]};
-    table->first_of[name] = (uint32_t)++table->count;
+        .bytes = KS_UNKNOWN};
+    *at = ++table->count;
+    table->last_of[name] = (uint32_t)*at;
     return entry;
 }
 
@@ -152,17 +163,16 @@ static double mean_occupancy(const struct entry *entry)
                                       : (double)NAN;
 }
 
-/* Copies of one kind on all devices are one row. */
-static void add_copy(struct ks_facts *facts, const struct entry *entry)
+/* Copies of one kind on all devices are one row. `copy_of`: by string id, 1 + index. */
+static void add_copy(struct ks_facts *facts, uint32_t *copy_of, const struct entry *entry)
 {
-    struct ks_copy_fact *copy = NULL;
-    for (size_t i = 0; i < facts->copy_count && !copy; i++) {
-        copy = facts->copies[i].kind.v == entry->fact.name.v ? &facts->copies[i] : NULL;
+    uint32_t *at = &copy_of[entry->fact.name.v];
+    if (*at == 0) {
+        facts->copies[facts->copy_count++] =
+            (struct ks_copy_fact){.kind = entry->fact.name, .bytes = KS_UNKNOWN};
+        *at = (uint32_t)facts->copy_count;
     }
-    if (!copy) {
-        copy = &facts->copies[facts->copy_count++];
-        *copy = (struct ks_copy_fact){.kind = entry->fact.name, .bytes = KS_UNKNOWN};
-    }
+    struct ks_copy_fact *copy = &facts->copies[*at - 1];
     copy->calls = ks_sum_add(copy->calls, entry->fact.calls);
     copy->total_ns = ks_sum_add(copy->total_ns, entry->fact.total_ns);
     copy->timed_bytes = ks_sum_add(copy->timed_bytes, entry->timed_bytes);
@@ -179,7 +189,9 @@ static enum ks_status publish(struct ks_analyzer *analyzer, const struct table *
     struct ks_facts *facts = analyzer->facts;
     facts->kernels = ks_new(&facts->arena, struct ks_kernel_fact, table->count + 1);
     facts->copies = ks_new(&facts->arena, struct ks_copy_fact, table->count + 1);
-    if (!facts->kernels || !facts->copies) {
+    uint32_t *copy_of =
+        ks_new(&analyzer->scratch, uint32_t, (size_t)ks_trace_str_count(analyzer->trace) + 1);
+    if (!facts->kernels || !facts->copies || !copy_of) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep kernels: count=%zu",
                        table->count);
     }
@@ -188,7 +200,7 @@ static enum ks_status publish(struct ks_analyzer *analyzer, const struct table *
         *fact = table->entries[i].fact;
         fact->occupancy = mean_occupancy(&table->entries[i]);
         if (fact->category == KS_CATEGORY_MEMCPY) {
-            add_copy(facts, &table->entries[i]);
+            add_copy(facts, copy_of, &table->entries[i]);
         }
     }
     qsort_r(facts->kernels, facts->kernel_count, sizeof(*facts->kernels), compare_kernels,
@@ -224,15 +236,17 @@ static enum ks_status scan_rows(struct ks_analyzer *analyzer, struct table *tabl
 enum ks_status ks_kernels_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
     size_t names = (size_t)ks_trace_str_count(analyzer->trace) + 1;
-    struct table table = {.first_of = ks_alloc(names, sizeof(uint32_t))};
-    if (!table.first_of) {
+    struct table table = {.last_of = ks_alloc(names, sizeof(uint32_t))};
+    if (!table.last_of) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep kernels: names=%zu", names);
     }
+    ks_map_init(&table.index);
     enum ks_status status = scan_rows(analyzer, &table, err);
     if (status == KS_OK) {
         status = publish(analyzer, &table, err);
     }
-    ks_free(table.first_of);
+    ks_map_release(&table.index);
+    ks_free(table.last_of);
     ks_free(table.entries);
     return status;
 }

@@ -23,14 +23,43 @@ static const uint64_t gpu_columns =
     KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
     KS_COLUMN_BIT(KS_GPU_COL_category) | KS_COLUMN_BIT(KS_GPU_COL_flags);
 
+/* First lane of a source from `source` on. Lanes ascend by track, and the tracks of a source are
+ * made while its file is read, so that those of one source follow each other. */
+static size_t first_lane(const struct ks_trace *trace, const struct ks_lane *lanes, size_t count,
+                         uint32_t source)
+{
+    size_t begin = 0;
+    while (begin < count) {
+        size_t middle = begin + (count - begin) / 2;
+        if (ks_trace_track(trace, lanes[middle].track)->source < source) {
+            begin = middle + 1;
+        } else {
+            count = middle;
+        }
+    }
+    return begin;
+}
+
+/* Lanes of one source in a table. */
+static const struct ks_lane *lanes_of(const struct ks_trace *trace, enum ks_table_id table,
+                                      uint32_t source, size_t *count)
+{
+    size_t all = 0;
+    const struct ks_lane *lanes = ks_trace_lanes(trace, table, &all);
+    size_t begin = first_lane(trace, lanes, all, source);
+    *count = first_lane(trace, lanes, all, source + 1) - begin;
+    return *count > 0 ? lanes + begin : NULL;
+}
+
 enum ks_status ks_lane_sweep_init(struct ks_lane_sweep *sweep, const struct ks_trace *trace,
-                                  struct ks_arena *scratch, struct ks_err *err)
+                                  uint32_t source, struct ks_arena *scratch, struct ks_err *err)
 {
     size_t slices = 0;
     size_t gpus = 0;
-    ks_trace_lanes(trace, KS_TABLE_slice, &slices);
-    ks_trace_lanes(trace, KS_TABLE_gpu, &gpus);
-    *sweep = (struct ks_lane_sweep){.trace = trace, .cursor_capacity = slices + gpus};
+    lanes_of(trace, KS_TABLE_slice, source, &slices);
+    lanes_of(trace, KS_TABLE_gpu, source, &gpus);
+    *sweep =
+        (struct ks_lane_sweep){.trace = trace, .source = source, .cursor_capacity = slices + gpus};
     sweep->cursors = ks_new(scratch, struct ks_sweep_cursor, slices + gpus + 1);
     sweep->heap = ks_new(scratch, size_t, slices + gpus + 1);
     if (!sweep->cursors || !sweep->heap) {
@@ -95,7 +124,7 @@ static void sink(struct ks_lane_sweep *sweep, size_t at)
     sweep->heap[at] = moving;
 }
 
-static void raise(struct ks_lane_sweep *sweep, size_t at)
+static void lift(struct ks_lane_sweep *sweep, size_t at)
 {
     size_t moving = sweep->heap[at];
     while (at > 0 && comes_before(sweep, moving, sweep->heap[(at - 1) / 2])) {
@@ -125,19 +154,18 @@ static enum ks_status add_lane(struct ks_lane_sweep *sweep, enum ks_table_id tab
     }
     KS_TRY(status);
     sweep->heap[sweep->heap_count] = sweep->cursor_count - 1;
-    raise(sweep, sweep->heap_count++);
+    lift(sweep, sweep->heap_count++);
     return KS_OK;
 }
 
 enum ks_status ks_lane_sweep_add(struct ks_lane_sweep *sweep, enum ks_table_id table,
-                                 uint32_t source, struct ks_err *err)
+                                 struct ks_err *err)
 {
     enum ks_track_kind wanted = table == KS_TABLE_gpu ? KS_TRACK_DEVICE : KS_TRACK_THREAD;
     size_t count = 0;
-    const struct ks_lane *lanes = ks_trace_lanes(sweep->trace, table, &count);
+    const struct ks_lane *lanes = lanes_of(sweep->trace, table, sweep->source, &count);
     for (size_t i = 0; i < count; i++) {
-        const struct ks_track *track = ks_trace_track(sweep->trace, lanes[i].track);
-        if (track->source == source && track->kind == wanted) {
+        if (ks_trace_track(sweep->trace, lanes[i].track)->kind == wanted) {
             KS_TRY(add_lane(sweep, table, &lanes[i], err));
         }
     }

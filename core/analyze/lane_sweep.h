@@ -19,6 +19,7 @@ struct ks_sweep_cursor;
 
 struct ks_lane_sweep {
     const struct ks_trace *trace;
+    uint32_t source;
     struct ks_sweep_cursor *cursors;
     size_t cursor_count;
     size_t cursor_capacity;
@@ -26,13 +27,14 @@ struct ks_lane_sweep {
     size_t heap_count;
 };
 
-/* `scratch` must live as long as the sweep. */
+/* What is taken from `scratch` must live as long as the sweep. */
 enum ks_status ks_lane_sweep_init(struct ks_lane_sweep *sweep, const struct ks_trace *trace,
-                                  struct ks_arena *scratch, struct ks_err *err) KS_MUST_CHECK;
+                                  uint32_t source, struct ks_arena *scratch, struct ks_err *err)
+    KS_MUST_CHECK;
 void ks_lane_sweep_release(struct ks_lane_sweep *sweep);
-/* Adds all device lanes, or all thread lanes, of a source; before the first next. */
+/* Adds all device lanes, or all thread lanes, of the source; before the first next. */
 enum ks_status ks_lane_sweep_add(struct ks_lane_sweep *sweep, enum ks_table_id table,
-                                 uint32_t source, struct ks_err *err) KS_MUST_CHECK;
+                                 struct ks_err *err) KS_MUST_CHECK;
 /* KS_OK: `*row` is the next one; KS_END: none is left. */
 enum ks_status ks_lane_sweep_next(struct ks_lane_sweep *sweep, struct ks_sweep_row *row,
                                   struct ks_err *err) KS_MUST_CHECK;

@@ -45,6 +45,34 @@ static void test_kernels_and_copies(void **state)
     facts_fixture_release(&f);
 }
 
+/* Names that come in turn, on many devices, in two categories: each has a row of its own, copies
+ * one for all devices. */
+static void test_many(void **state)
+{
+    (void)state;
+    enum { DEVICES = 40, ROUNDS = 3, NAMES = 2 };
+    facts_fixture_init(&f, 0, 0);
+    for (int64_t i = 0; i < (int64_t)DEVICES * ROUNDS; i++) {
+        const struct device_row rows[] = {
+            {i % DEVICES, 7, KERNEL, "same", 10 * i, 1},
+            {i % DEVICES, 7, MEMCPY, "same", 10 * i + 2, 2, .bytes = 100},
+            {i % DEVICES, 8, MEMCPY, "Memcpy DtoD", 10 * i + 5, 1, .bytes = 5},
+            {i % DEVICES, 7, KERNEL, "other", 10 * i + 7, 1},
+        };
+        facts_fixture_device(&f, rows, KS_COUNT_OF(rows));
+    }
+    facts_fixture_compute(&f, NULL);
+    assert_int_equal(f.facts.kernel_count, 2 * NAMES * DEVICES);
+    for (size_t i = 0; i < f.facts.kernel_count; i++) {
+        assert_int_equal(f.facts.kernels[i].calls, ROUNDS);
+        assert_int_equal(f.facts.kernels[i].device, i % DEVICES);
+    }
+    assert_int_equal(f.facts.copy_count, 2);
+    check_copy(0, "same", 100 * DEVICES * ROUNDS, 100 * DEVICES * ROUNDS, 2 * DEVICES * ROUNDS, 0);
+    check_copy(1, "DtoD", 5 * DEVICES * ROUNDS, 5 * DEVICES * ROUNDS, DEVICES * ROUNDS, 0);
+    facts_fixture_release(&f);
+}
+
 /* A graph launch counts once; a launch without work; work without a launch; work that starts
  * before its launch is in no delay. */
 static void test_launches(void **state)
@@ -97,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_and_copies),
+        cmocka_unit_test(test_many),
         cmocka_unit_test(test_launches),
         cmocka_unit_test(test_nothing),
     };
