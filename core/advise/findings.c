@@ -42,6 +42,12 @@ static void clamp_saving(struct ks_saving *saving, int64_t step_ns)
     saving->low_ns = saving->low_ns > saving->high_ns ? saving->high_ns : saving->low_ns;
 }
 
+static void rate(struct ks_finding *finding, int64_t step_ns)
+{
+    finding->share = step_ns > 0 ? (double)middle(&finding->saving) / (double)step_ns : 0;
+    finding->confidence = confidence_of(&finding->saving);
+}
+
 static enum ks_status reserve_one(struct ks_findings *findings, struct ks_err *err)
 {
     if (findings->count < findings->capacity) {
@@ -72,8 +78,7 @@ enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_fac
     added->impact = finding->rule->impact;
     clamp_saving(&added->saving, step_ns);
     clamp_saving(&added->saving_in_trace, step_ns);
-    added->share = step_ns > 0 ? (double)middle(&added->saving) / (double)step_ns : 0;
-    added->confidence = confidence_of(&added->saving);
+    rate(added, step_ns);
     added->title = finding->title ? finding->title : finding->rule->title;
     added->group = finding->group ? finding->group : finding->rule->id;
     return KS_OK;
@@ -122,29 +127,70 @@ static int compare_findings(const void *left, const void *right)
 }
 
 /* The first finding of a group stands for it; savings of the others are not added to it. */
-static void mark_primary(struct ks_findings *findings)
+static bool is_first_of_group(const struct ks_findings *findings, size_t count,
+                              const struct ks_finding *finding)
 {
-    for (size_t i = 0; i < findings->count; i++) {
-        struct ks_finding *finding = &findings->list[i];
-        finding->is_primary = true;
-        for (size_t earlier = 0; earlier < i && finding->is_primary; earlier++) {
-            finding->is_primary = strcmp(findings->list[earlier].group, finding->group) != 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(findings->list[i].group, finding->group) == 0) {
+            return false;
         }
     }
+    return true;
 }
 
-/* What is left of the step after the findings before it bounds what a finding may promise. */
+/* Bounds a saving by what the findings before it left of the step, and takes it from that. */
+static void take_from(int64_t *left_ns, struct ks_saving *saving)
+{
+    saving->high_ns = saving->high_ns > *left_ns ? *left_ns : saving->high_ns;
+    saving->low_ns = saving->low_ns > saving->high_ns ? saving->high_ns : saving->low_ns;
+    *left_ns -= saving->high_ns;
+}
+
+/* Savings that are added up fit into the step together, also if all are as high as can be.
+ * Findings keep the order of what each would save alone. */
 static void cut_overlaps(struct ks_findings *findings, int64_t step_ns)
 {
     int64_t left_ns = step_ns;
+    int64_t left_in_trace_ns = step_ns;
+    size_t kept = 0;
     for (size_t i = 0; i < findings->count; i++) {
-        struct ks_finding *finding = &findings->list[i];
-        if (finding->impact != KS_IMPACT_TIME || !finding->is_primary || step_ns <= 0) {
-            continue;
+        struct ks_finding finding = findings->list[i];
+        finding.is_primary = is_first_of_group(findings, kept, &finding);
+        if (finding.impact == KS_IMPACT_TIME && finding.is_primary && step_ns > 0) {
+            take_from(&left_ns, &finding.saving);
+            if (finding.saving.high_ns == 0) {
+                continue;
+            }
+            take_from(&left_in_trace_ns, &finding.saving_in_trace);
+            rate(&finding, step_ns);
         }
-        clamp_saving(&finding->saving, left_ns > 0 ? left_ns : 1);
-        finding->share = (double)middle(&finding->saving) / (double)step_ns;
-        left_ns = ks_sum_sub(left_ns, middle(&finding->saving));
+        findings->list[kept++] = finding;
+    }
+    findings->count = kept;
+}
+
+static bool has_finding(const struct ks_findings *findings, const struct ks_rule *rule)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        if (findings->list[i].rule == rule) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void ks_findings_settle(struct ks_findings *findings, const struct ks_facts *facts)
+{
+    if (findings->count > 1) {
+        qsort(findings->list, findings->count, sizeof(*findings->list), compare_findings);
+    }
+    cut_overlaps(findings, mean_step_ns(facts));
+    for (size_t i = 0; i < findings->check_count; i++) {
+        struct ks_check *check = &findings->checks[i];
+        if (check->state == KS_CHECK_FOUND && !has_finding(findings, check->rule)) {
+            check->state = KS_CHECK_FINE;
+            check->reason = "other findings already account for the time that it could save";
+        }
     }
 }
 
@@ -177,11 +223,7 @@ enum ks_status ks_findings_compute(const struct ks_facts *facts, struct ks_findi
 {
     ks_arena_init(&findings->arena);
     KS_TRY(run_rules(facts, findings, err));
-    if (findings->count > 1) {
-        qsort(findings->list, findings->count, sizeof(*findings->list), compare_findings);
-    }
-    mark_primary(findings);
-    cut_overlaps(findings, mean_step_ns(facts));
+    ks_findings_settle(findings, facts);
     return KS_OK;
 }
 

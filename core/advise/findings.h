@@ -33,7 +33,7 @@ struct ks_where {
 struct ks_finding {
     const struct ks_rule *rule;
     enum ks_impact impact;
-    enum ks_confidence confidence;    /* set by ks_findings_add from the width of the saving */
+    enum ks_confidence confidence;    /* from the width of the saving */
     struct ks_saving saving;          /* without the profiler's own cost */
     struct ks_saving saving_in_trace; /* as the trace shows it */
     double share;                     /* middle of the saving / true step, 0-1 */
@@ -87,7 +87,12 @@ enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_fac
 /* printf into the findings' arena; NULL when out of memory. */
 const char *ks_findings_text(struct ks_findings *findings, const char *format, ...) KS_PRINTF(2, 3);
 
-/* Runs all rules, orders the findings, cuts overlapping savings to the step. `findings` zeroed. */
+/* What comes after the rules: orders the findings, marks the first of each group, cuts savings so
+ * that those added up fit into the step, and drops time findings that are left with none. A rule
+ * without a finding left has found nothing. */
+void ks_findings_settle(struct ks_findings *findings, const struct ks_facts *facts);
+
+/* Runs all rules and settles what they find. `findings` zeroed. */
 enum ks_status ks_findings_compute(const struct ks_facts *facts, struct ks_findings *findings,
                                    struct ks_err *err) KS_MUST_CHECK;
 void ks_findings_release(struct ks_findings *findings);

@@ -222,6 +222,42 @@ static void test_ranks(void **state)
     facts_fixture_release(&f);
 }
 
+/* `kscope run` ended the recording inside step 3: it is no complete step of its rank, and in no
+ * mean; step 3 of another rank is. */
+static void test_cut_step(void **state)
+{
+    (void)state;
+    start();
+    f.source->rank = 0;
+    f.source->has_cut_step = true;
+    f.source->cut_step = 3;
+    HOST({1, NOTE, "ProfilerStep#2", 0, 10}, {1, NOTE, "ProfilerStep#3", 10, 500},
+         {1, NOTE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1, 4},
+         {1, NOTE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 20, 400});
+    facts_fixture_next_rank(&f, 1);
+    HOST({1, NOTE, "ProfilerStep#3", 0, 20});
+    facts_fixture_compute(&f, NULL);
+    assert_int_equal(f.facts.step_count, 3);
+    assert_true(f.facts.steps[0].is_complete);
+    assert_false(f.facts.steps[1].is_complete);
+    assert_true(f.facts.steps[2].is_complete);
+    assert_int_equal(f.facts.complete_step_count, 2);
+    assert_int_equal(f.facts.step_ns_total, 30);
+    const struct ks_input_fact *input = &f.facts.inputs[0];
+    assert_int_equal(input->step_count, 1);
+    assert_int_equal(input->step_ns_total, 10);
+    assert_int_equal(input->wait_ns_total, 4);
+    assert_int_equal(input->idle_wait_ns_total, 4);
+    assert_int_equal(f.facts.steps[1].input_wait_ns, 400); // shown, but in no sum
+    facts_fixture_release(&f);
+
+    start(); // a step of number 0 is cut only when the file says so
+    HOST({1, NOTE, "ProfilerStep#0", 0, 10}, {1, NOTE, "ProfilerStep#1", 10, 10});
+    facts_fixture_compute(&f, NULL);
+    assert_int_equal(f.facts.complete_step_count, 2);
+    facts_fixture_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_engines),   cmocka_unit_test(test_optimizer),
         cmocka_unit_test(test_top_span),  cmocka_unit_test(test_graphs_and_period),
         cmocka_unit_test(test_nothing),   cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_cut_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
