@@ -198,6 +198,36 @@ def test_doctor(kscope):
             assert check["fix"] in text.stdout
 
 
+def doctor_check(kscope, name, **env):
+    document = one_document(kscope("doctor", "--json", env=env))
+    return next(check for check in document["checks"] if check["id"] == name)
+
+
+def test_doctor_asks_the_python_that_run_takes(kscope, tmp_path):
+    venv_python = tmp_path / "bin" / "python"
+    venv_python.parent.mkdir()
+    for path, version in ((venv_python, "3.12.7"), (tmp_path / "mine", "3.13.8")):
+        path.write_text(f"#!/bin/sh\necho {version}; echo $0; echo 2.{version}\n")
+        path.chmod(0o755)
+    venv = {"KSCOPE_PYTHON": "", "VIRTUAL_ENV": str(tmp_path)}
+    assert doctor_check(kscope, "python", **venv)["found"].startswith("3.12.7 at ")
+    both = {**venv, "KSCOPE_PYTHON": str(tmp_path / "mine")}
+    assert doctor_check(kscope, "python", **both)["found"].startswith("3.13.8 at ")
+    assert doctor_check(kscope, "torch", **both)["found"] == "2.3.13.8"
+
+
+def test_doctor_with_no_python_or_a_slow_one(kscope, tmp_path):
+    check = doctor_check(kscope, "python", KSCOPE_PYTHON="/no/python")
+    assert (check["state"], check["found"]) == ("missing", "/no/python cannot be started")
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 20\n")
+    slow.chmod(0o755)
+    check = doctor_check(kscope, "python", KSCOPE_PYTHON=str(slow))
+    assert check["state"] == "limited"
+    assert "does not answer within" in check["found"]
+    assert doctor_check(kscope, "torch", KSCOPE_PYTHON=str(slow))["state"] == "limited"
+
+
 def test_info(kscope, damaged):
     run = kscope("info", damaged)
     assert run.returncode == 0

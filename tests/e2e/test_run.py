@@ -390,8 +390,9 @@ def test_shadowed_sitecustomize_runs_when_ours_fails(tmp_path, odd):
     script(site, "print('users')", "sitecustomize.py")
     hook = ROOT / "python" / "kinetoscope" / "inject" / "sitecustomize.py"
     code = (
-        f"import os, runpy, sys; sys.path[:0] = [{str(site)!r}]; {odd}; "
-        f"runpy.run_path({str(hook)!r})"
+        f"import os, sys; text = open({str(hook)!r}).read(); "
+        f"sys.path[:0] = [{str(site)!r}]; {odd}; "
+        f"exec(text, {{'__file__': {str(hook)!r}}})"
     )
     done = run_plain("-S", "-c", code, cwd=tmp_path, env=environment(KSCOPE_RUN="1"))
     assert (done.returncode, done.stdout) == (0, "users\n"), done.stderr
