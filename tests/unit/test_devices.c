@@ -101,6 +101,7 @@ static void draw(struct scene *scene, uint64_t seed)
             .name = work_names[numbers_below(&numbers, KS_COUNT_OF(work_names))],
             .start_ns = (int64_t)numbers_below(&numbers, 300),
             .dur_ns = (int64_t)numbers_below(&numbers, 30),
+            .blocks_per_sm = (double)numbers_below(&numbers, 5) / 8,
         };
     }
     scene->host_count = 0;
@@ -158,8 +159,34 @@ static bool any_compute(const struct device_row *row)
     return row->category == KERNEL && !is_comm(row);
 }
 
+/* Eighths add up without rounding. */
+static double share_of_sms(const struct scene *scene, int64_t device, int64_t cell)
+{
+    double sum = 0;
+    for (size_t i = 0; i < scene->device_count; i++) {
+        const struct device_row *row = &scene->devices[i];
+        bool is_here = row->start_ns <= cell && cell < row->start_ns + row->dur_ns;
+        sum += row->device == device && row->category == KERNEL && is_here ? row->blocks_per_sm : 0;
+    }
+    return sum < 1 ? sum : 1;
+}
+
+static void check_sm_efficiency(const struct scene *scene, const struct ks_device_fact *fact)
+{
+    double sum = 0;
+    for (int64_t cell = 0; cell < CELLS; cell++) {
+        sum += share_of_sms(scene, fact->device, cell);
+    }
+    if (sum > 0) {
+        assert_true(fabs(fact->sm_efficiency - sum / (double)fact->span_ns) < 1e-9);
+    } else {
+        assert_true(isnan(fact->sm_efficiency));
+    }
+}
+
 static void check_device(const struct scene *scene, const struct ks_device_fact *fact)
 {
+    check_sm_efficiency(scene, fact);
     int64_t busy = 0;
     int64_t compute = 0;
     int64_t comm = 0;
@@ -245,6 +272,37 @@ static void test_against_cells(void **state)
     }
 }
 
+/* Each rank's steps hold the rows of its own threads and devices, also when ranks between have
+ * none on the one side or the other. */
+static void test_ranks(void **state)
+{
+    (void)state;
+    facts_fixture_init(&f, 0, 0);
+    f.source->rank = 0;
+    enum { RANKS = 6 };
+    for (int64_t rank = 0; rank < RANKS; rank++) {
+        if (rank > 0) {
+            facts_fixture_next_rank(&f, rank);
+        }
+        HOST({1, NOTE, "ProfilerStep#1", 0, 100});
+        if (rank % 2 == 0) {
+            HOST({2, OP, "aten::mm", 50, 10 + rank}, {3, OP, "aten::mm", 80, 10});
+        }
+        if (rank % 3 != 0) {
+            DEVICE({0, 7, KERNEL, "k", 10, 20 + rank}, {1, 7, MEMCPY, "Memcpy HtoD", 5, 2});
+        }
+    }
+    facts_fixture_compute(&f, NULL);
+    assert_int_equal(f.facts.step_count, RANKS);
+    for (int64_t rank = 0; rank < RANKS; rank++) {
+        const int64_t *parts = f.facts.steps[rank].breakdown_ns;
+        assert_int_equal(parts[KS_ROLE_CPU], rank % 2 == 0 ? 20 + rank : 0);
+        assert_int_equal(parts[KS_ROLE_KERNEL], rank % 3 != 0 ? 20 + rank : 0);
+        assert_int_equal(parts[KS_ROLE_MEMCPY], rank % 3 != 0 ? 2 : 0);
+    }
+    facts_fixture_release(&f);
+}
+
 /* Rows of one device only, when the scope says so. */
 static void test_scope(void **state)
 {
@@ -262,9 +320,8 @@ static void test_scope(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worked_example),
-        cmocka_unit_test(test_breakdown_by_hand),
-        cmocka_unit_test(test_against_cells),
+        cmocka_unit_test(test_worked_example), cmocka_unit_test(test_breakdown_by_hand),
+        cmocka_unit_test(test_against_cells),  cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_scope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
