@@ -42,8 +42,8 @@ static uint32_t rows_per_chunk(const struct ks_report_options *options)
     return rows;
 }
 
-static enum ks_status read_trace(const struct ks_report_options *options, struct ks_trace **out,
-                                 struct ks_err *err)
+static enum ks_status read_trace(const struct ks_report_options *options, bool any_run,
+                                 struct ks_trace **out, struct ks_err *err)
 {
     if (options->path_count == 0) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot read traces: no path is given");
@@ -54,6 +54,7 @@ static enum ks_status read_trace(const struct ks_report_options *options, struct
         .path_count = options->path_count,
         .strict = options->strict,
         .run = options->run,
+        .any_run = any_run,
         .log = &log,
     };
     struct ks_trace_options trace_options = {
@@ -106,8 +107,13 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
         .group_by_shape = options->group_by_shape,
     };
     KS_TRY(copy_paths(report, options, err));
-    KS_TRY(read_trace(options, &report->trace, err));
+    KS_TRY(read_trace(options, false, &report->trace, err));
     KS_TRY(ks_facts_compute(report->trace, &scope, &report->facts, err));
+    if (scope.step_range_given && report->facts.step_count == 0) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
+                       "Cannot keep steps: none has a number from %lld to %lld",
+                       (long long)scope.step_first, (long long)scope.step_last);
+    }
     KS_TRY(ks_findings_compute(&report->facts, &report->findings, err));
     report->view.trace = report->trace;
     report->view.facts = &report->facts;
@@ -213,7 +219,7 @@ enum ks_status ks_info_write(const struct ks_report_options *options, bool json,
     struct ks_trace *trace = NULL;
     struct ks_locale_c locale;
     ks_locale_c_enter(&locale);
-    enum ks_status status = read_trace(options, &trace, err);
+    enum ks_status status = read_trace(options, true, &trace, err);
     if (status == KS_OK) {
         struct ks_view view = {.trace = trace};
         status = ks_report_write_info(&view, json, write, user, err);

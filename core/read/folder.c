@@ -77,6 +77,9 @@ static enum ks_status scan_folder(struct ks_file_list *files, const char *path, 
                                   struct ks_arena *arena, struct ks_err *err)
 {
     DIR *dir = opendir(path);
+    if (!dir && depth > 0) { // reading it as a file says why it cannot be, and leaves it out
+        return append(files, path, false, arena, err);
+    }
     if (!dir) {
         return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot list folder: path=\"%s\": %s", path,
                        strerror(errno));

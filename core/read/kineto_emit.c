@@ -243,10 +243,11 @@ static int64_t arg_or(const struct kineto_args *a, uint32_t bit, int64_t value, 
     return a->found & bit ? value : missing;
 }
 
-static float share_or_nan(const struct kineto_args *a, uint32_t bit, double value, double unit)
+static float share_or_nan(const struct kineto_args *a, uint32_t bit, double value, double unit,
+                          double value_max)
 {
     /* Old builds wrote -1 where they knew nothing. */
-    bool is_known = a->found & bit && value >= 0 && value / unit <= (double)FLT_MAX;
+    bool is_known = a->found & bit && value >= 0 && value <= value_max;
     return is_known ? (float)(value / unit) : NAN;
 }
 
@@ -325,9 +326,9 @@ static enum ks_status fill_gpu(struct kineto *k, const struct kineto_event *e,
         .launch_ns = KS_TIME_NONE,
         .launch_end_ns = KS_TIME_NONE,
         .name = name.v,
-        .occupancy = share_or_nan(a, ARG_OCCUPANCY, a->occupancy, 100),
-        .blocks_per_sm = share_or_nan(a, ARG_BLOCKS_PER_SM, a->blocks_per_sm, 1),
-        .warps_per_sm = share_or_nan(a, ARG_WARPS_PER_SM, a->warps_per_sm, 1),
+        .occupancy = share_or_nan(a, ARG_OCCUPANCY, a->occupancy, 100, 100),
+        .blocks_per_sm = share_or_nan(a, ARG_BLOCKS_PER_SM, a->blocks_per_sm, 1, (double)FLT_MAX),
+        .warps_per_sm = share_or_nan(a, ARG_WARPS_PER_SM, a->warps_per_sm, 1, (double)FLT_MAX),
         .registers = registers > 0 && registers <= UINT16_MAX ? (uint16_t)registers : 0,
         .shared_bytes = shared > 0 && shared <= UINT32_MAX ? (uint32_t)shared : 0,
         .category = (uint8_t)category,

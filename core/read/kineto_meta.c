@@ -78,6 +78,17 @@ static enum ks_json take_number(struct ks_json_cursor *c, int64_t *out)
     return step;
 }
 
+/* A number that is no count of anything real leaves `out` as it is: unknown. */
+static enum ks_json take_int32(struct ks_json_cursor *c, int32_t *out)
+{
+    int64_t number = -1;
+    enum ks_json step = take_number(c, &number);
+    if (step == KS_JSON_OK && number >= 0 && number <= INT32_MAX) {
+        *out = (int32_t)number;
+    }
+    return step;
+}
+
 static enum ks_json take_switch(struct ks_json_cursor *c, bool *out)
 {
     int64_t value = 0;
@@ -127,8 +138,6 @@ static enum ks_json device_key(struct kineto *k, struct ks_json_cursor *c, struc
                                void *user)
 {
     struct ks_gpu_info *gpu = user;
-    int64_t number = -1;
-    enum ks_json step;
     if (ks_str_equal(key, KS_STR("id"))) {
         return take_number(c, &gpu->id);
     }
@@ -139,19 +148,13 @@ static enum ks_json device_key(struct kineto *k, struct ks_json_cursor *c, struc
         return take_number(c, &gpu->memory_bytes);
     }
     if (ks_str_equal(key, KS_STR("computeMajor"))) {
-        step = take_number(c, &number);
-        gpu->compute_major = (int32_t)number;
-        return step;
+        return take_int32(c, &gpu->compute_major);
     }
     if (ks_str_equal(key, KS_STR("computeMinor"))) {
-        step = take_number(c, &number);
-        gpu->compute_minor = (int32_t)number;
-        return step;
+        return take_int32(c, &gpu->compute_minor);
     }
     if (ks_str_equal(key, KS_STR("numSms"))) {
-        step = take_number(c, &number);
-        gpu->sm_count = (int32_t)number;
-        return step;
+        return take_int32(c, &gpu->sm_count);
     }
     return ks_json_skip(c);
 }

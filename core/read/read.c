@@ -223,11 +223,23 @@ static enum ks_status read_files(const struct ks_read_options *options,
     return KS_OK;
 }
 
+static void join_runs(struct ks_trace_builder *builder)
+{
+    for (uint32_t i = 0; i < ks_trace_builder_source_count(builder); i++) {
+        struct ks_source *source = ks_trace_builder_source(builder, i);
+        source->run = source->run > 0 ? 1 : source->run;
+    }
+}
+
 static enum ks_status choose_run(const struct ks_read_options *options,
                                  struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
 {
     int64_t count;
     ks_runs_assign(builder, &count);
+    if (options->any_run) {
+        join_runs(builder);
+        count = 1;
+    }
     *run = options->run ? options->run : 1;
     if (*run >= 1 && *run <= count && (options->run != 0 || count == 1)) {
         return KS_OK;

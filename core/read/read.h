@@ -10,7 +10,8 @@ struct ks_read_options {
     const char *const *paths; /* files, folders, "-" */
     size_t path_count;
     bool strict;
-    int64_t run; /* 1-based; 0: there must be just one */
+    int64_t run;  /* 1-based; 0: there must be just one */
+    bool any_run; /* all runs together: for looking at files, not for analysing them */
     const struct ks_log *log;
 };
 

@@ -519,6 +519,18 @@ static void write_checks(struct screen *screen)
 
 /* ------------------------------------------------------------------ the last line */
 
+/* Does the terminal get these bytes as they are: no controls, no text that turns direction? */
+static bool is_printable(const char *path)
+{
+    struct ks_text plain;
+    ks_text_init(&plain);
+    ks_plain_append(&plain, ks_str_from(path));
+    bool same =
+        !plain.failed && ks_str_equal((struct ks_str){plain.ptr, plain.len}, ks_str_from(path));
+    ks_text_release(&plain);
+    return same;
+}
+
 /* The path as a shell reads it back. */
 static void append_quoted(struct ks_text *text, const char *path)
 {
@@ -529,15 +541,14 @@ static void append_quoted(struct ks_text *text, const char *path)
         ks_text_append_str(text, ks_str_from(path));
         return;
     }
+    if (!is_printable(path)) { // a command that cannot be shown cannot be copied either
+        ks_text_printf(text, "PATH");
+        return;
+    }
     ks_text_append(text, "'", 1);
     for (const char *at = path; *at; at++) {
-        if (*at == '\'') {
-            ks_text_append(text, "'\\''", 4);
-        } else if ((unsigned char)*at < 0x20 || *at == 0x7f) {
-            ks_text_append(text, "?", 1);
-        } else {
-            ks_text_append(text, at, 1);
-        }
+        bool is_quote = *at == '\'';
+        ks_text_append(text, is_quote ? "'\\''" : at, is_quote ? 4 : 1);
     }
     ks_text_append(text, "'", 1);
 }

@@ -24,6 +24,14 @@ def one_document(run):
 # ---------------------------------------------------------------- exit status and streams
 
 
+def test_info_shows_files_of_several_runs(kscope, tmp_path):
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text('[{"ph": "X", "name": "k", "ts": 1, "dur": 1}]')
+    run = kscope("info", tmp_path / "a.json", tmp_path / "b.json")
+    assert run.returncode == 0
+    assert run.stdout.count("kineto-json") == 2
+
+
 def test_report_is_on_stdout_and_nothing_on_stderr(kscope, small):
     run = kscope("report", small)
     assert (run.returncode, run.stderr) == (0, "")
