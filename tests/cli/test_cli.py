@@ -32,6 +32,12 @@ def test_info_shows_files_of_several_runs(kscope, tmp_path):
     assert run.stdout.count("kineto-json") == 2
 
 
+def test_a_step_range_without_steps_is_refused(kscope, small):
+    run = kscope("report", "--step", "99..100", small)
+    assert run.returncode == 2
+    assert "99 to 100" in run.stderr
+
+
 def test_report_is_on_stdout_and_nothing_on_stderr(kscope, small):
     run = kscope("report", small)
     assert (run.returncode, run.stderr) == (0, "")
