@@ -233,7 +233,8 @@ static void test_cut_step(void **state)
     f.source->cut_step = 3;
     HOST({1, NOTE, "ProfilerStep#2", 0, 10}, {1, NOTE, "ProfilerStep#3", 10, 500},
          {1, NOTE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 1, 4},
-         {1, NOTE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 20, 400});
+         {1, NOTE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 20, 400},
+         {1, OP, "aten::rand", 2, 1}, {1, OP, "aten::rand", 30, 100});
     facts_fixture_next_rank(&f, 1);
     HOST({1, NOTE, "ProfilerStep#3", 0, 20});
     facts_fixture_compute(&f, NULL);
@@ -248,6 +249,8 @@ static void test_cut_step(void **state)
     assert_int_equal(input->step_ns_total, 10);
     assert_int_equal(input->wait_ns_total, 4);
     assert_int_equal(input->idle_wait_ns_total, 4);
+    assert_int_equal(input->loader_rows, 2);
+    assert_int_equal(input->loader_cpu_ns, 1);
     assert_int_equal(f.facts.steps[1].input_wait_ns, 400); // shown, but in no sum
     facts_fixture_release(&f);
 
