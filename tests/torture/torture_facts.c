@@ -10,7 +10,7 @@ enum { STEPS = 40, FILLERS = 400 };
 
 static void add_training(struct facts_fixture *fixture)
 {
-    static const char loader[] = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    static const char loader[] = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
     static const char *const steps[] = {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"};
     for (int64_t i = 0; i < STEPS; i++) {
         int64_t at = i * 1000;
