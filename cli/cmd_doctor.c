@@ -152,8 +152,8 @@ static void take_line(const char *text, size_t index, char *line, size_t size)
     snprintf(line, size, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-/* One question for both lines, to the Python that `kscope run` takes: its version, its path, and the
- * version of torch as its package says it, without importing it. */
+/* One question for both lines, to the Python that `kscope run` takes: its version, its path, and
+ * the version of torch as its package says it, without importing it. */
 static const struct python *ask_python(void)
 {
     static char script[] =
