@@ -6,8 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Below this a table is too small for huge pages: the first touch would clear 2 MiB for nothing. */
-enum { HUGE_PAGE_SIZE = 2 * 1024 * 1024 };
+/* Huge pages are for what is far larger than the caches. A chunk of a table is not: its 4 KiB pages
+ * are cleared just before they are filled, while 2 MiB at once go out to memory and come back. A
+ * report of 105 MB that starts behind a large process took 0.21 s with them and 0.17 s without. */
+enum { HUGE_PAGE_SIZE = 2 * 1024 * 1024, HUGE_FROM = 8 * HUGE_PAGE_SIZE };
 
 #ifdef KS_FAULTS
 static _Atomic int64_t calls;
@@ -140,7 +142,7 @@ void *ks_pages_map(size_t size)
         return NULL;
     }
     size = round_to_pages(size);
-    void *ptr = size >= HUGE_PAGE_SIZE ? map_huge(size) : map_bytes(size);
+    void *ptr = size >= HUGE_FROM ? map_huge(size) : map_bytes(size);
     if (ptr) {
         count_live(1);
     }
