@@ -11,7 +11,7 @@ void *ks_alloc(size_t count, size_t size);
 void *ks_realloc(void *ptr, size_t count, size_t size);
 void ks_free(void *ptr);
 
-/* Anonymous pages, page aligned and zero; very large blocks ask for huge pages. NULL when refused. */
+/* Anonymous pages, page aligned and zero; very large blocks ask for huge pages. NULL: refused. */
 void *ks_pages_map(size_t size);
 void ks_pages_unmap(void *ptr, size_t size);
 

@@ -21,7 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
 TIMEOUT_S = 120
 
-pytestmark = pytest.mark.skipif(not os.path.exists(KSCOPE), reason="build/kscope is not built")
 
 TRAIN = """
 import sys, time

@@ -16,8 +16,6 @@ ROOT = FOLDER.parents[1]
 KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
 EXIT_STATUS = {"ok": 0, "format": 3, "unsupported": 3}
 
-pytestmark = pytest.mark.skipif(not os.path.exists(KSCOPE), reason="build/kscope is not built")
-
 
 def expected_rows():
     for line in (FOLDER / "expected.txt").read_text().splitlines():

@@ -10,14 +10,10 @@ import random
 import subprocess
 from pathlib import Path
 
-import pytest
-
 FOLDER = Path(__file__).resolve().parent
 KSCOPE = os.environ.get("KSCOPE_BIN", str(FOLDER.parents[1] / "build" / "kscope"))
 SEEDS = ["ok_minimal", "key_order_args_before_ph", "string_numbers", "metadata_after_events"]
 BYTES = b'{}[]",:0123456789.eE+-truefalsn \n\t\\u\x00\x01\x7f\x80\xc3\xa9'
-
-pytestmark = pytest.mark.skipif(not os.path.exists(KSCOPE), reason="build/kscope is not built")
 
 
 def changed(rng, document):
