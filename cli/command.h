@@ -12,13 +12,12 @@ enum { KS_CLI_OPTIONS_MAX = 32 };
 /* The exit codes of all commands; `run` passes on the status of the program it ran. */
 enum ks_cli_exit {
     KS_EXIT_OK = 0,
-    KS_EXIT_FOUND = 1,        /* gate failed, or a finding at or above --fail-on */
-    KS_EXIT_USAGE = 2,        /* the command line is wrong */
-    KS_EXIT_INPUT = 3,        /* input unreadable or unsafe */
-    KS_EXIT_CANNOT_JUDGE = 4, /* noise, other hardware, too few steps */
-    KS_EXIT_OWN = 125,        /* our own failure: no memory, output cannot be written */
-    KS_EXIT_INTERRUPT = 130,  /* SIGINT */
-    KS_EXIT_PIPE = 141,       /* nobody reads our output any more: 128 + SIGPIPE */
+    KS_EXIT_FOUND = 1,       /* a finding at or above --fail-on */
+    KS_EXIT_USAGE = 2,       /* the command line is wrong */
+    KS_EXIT_INPUT = 3,       /* input unreadable or unsafe */
+    KS_EXIT_OWN = 125,       /* our own failure: no memory, output cannot be written */
+    KS_EXIT_INTERRUPT = 130, /* SIGINT */
+    KS_EXIT_PIPE = 141,      /* nobody reads our output any more: 128 + SIGPIPE */
 };
 
 struct ks_cli_option {

@@ -13,10 +13,9 @@ struct pair {
 
 static const struct pair exit_codes[] = {
     {"0", "Fine."},
-    {"1", "A finding at or above --fail-on, or a gate that failed."},
+    {"1", "A finding at or above --fail-on."},
     {"2", "The command line is wrong."},
     {"3", "Input is unreadable or unsafe, or damaged and --strict was given."},
-    {"4", "Cannot judge."},
     {"125", "A failure of our own: out of memory, or the output cannot be written."},
     {"130", "Interrupted."},
     {"141", "Nobody reads the output any more."},

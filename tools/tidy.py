@@ -430,7 +430,7 @@ MACHINE_PATH = re.compile(
     r"(?<![\w.])(/wor[k]/|/hom[e]/[a-z]\w*/|/roo[t]/|/User[s]/\w|[A-Z]:\\User[s])|\.\./share[d]\b"
 )
 REGISTRY_HOST = re.compile(
-    r"pypi\.or[g]|pythonhosted\.or[g]|npmjs\.(?:or[g]|co[m])|debian\.or[g]|pytorch\.or[g]/whl"
+    r"pypi\.or[g]|pythonhoste[d]\.or[g]|npmjs\.(?:or[g]|co[m])|debian\.or[g]|pytorch\.or[g]/whl"
     r"|--(?:extra-)?index-ur[l]|conda\.anacond[a]|crates\.i[o]"
 )
 UNFINISHED = re.compile(r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")

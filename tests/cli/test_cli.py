@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 import pytest
-from cli_program import PROGRAM, environment
+from cli_program import PROGRAM, ROOT, environment
 
 COMMANDS = ("report", "info", "doctor", "completion", "help", "version", "run")
 
@@ -110,6 +110,14 @@ def test_no_events(kscope, tmp_path):
     run = kscope("report", path)
     assert run.returncode == 0
     assert "no events" in run.stdout
+
+
+def test_fail_on_a_finding_that_is_large_enough(kscope):
+    """The loader costs 54 % to 73 % of a step of this trace."""
+    starved = ROOT / "tests" / "data" / "A.dataloader.bad.pt.trace.json.gz"
+    assert kscope("report", "--fail-on", "10%", starved).returncode == 1
+    assert kscope("report", "--fail-on", "0.1", "--json", starved).returncode == 1
+    assert kscope("report", "--fail-on", "99%", starved).returncode == 0
 
 
 def test_fail_on(kscope, small):
