@@ -49,6 +49,20 @@ enum ks_role {
     KS_ROLE_COUNT,
 };
 
+/* Why a device idles (docs/analyses/idle.md). Each ns of an idle interval has one of them. */
+enum ks_idle_cause {
+    KS_IDLE_DATA,             /* the host waits for the next batch */
+    KS_IDLE_SYNC,             /* the host is in a synchronising call, or the operator around it */
+    KS_IDLE_HOST_CODE,        /* the host runs code between operators */
+    KS_IDLE_LAUNCH,           /* the host prepares the next work, or it was just launched */
+    KS_IDLE_ALLOCATOR,        /* the host asks the driver for memory */
+    KS_IDLE_COLLECTIVE,       /* other ranks are waited for */
+    KS_IDLE_KERNEL_TO_KERNEL, /* the next work was launched in time: what holds it is the device */
+    KS_IDLE_PROFILER,         /* the recording itself */
+    KS_IDLE_UNKNOWN,          /* the trace does not say */
+    KS_IDLE_COUNT,
+};
+
 struct ks_step {
     int64_t number; /* N of ProfilerStep#N; else counted from 0 */
     uint32_t index; /* 0-based within its rank */
@@ -70,6 +84,8 @@ struct ks_step {
         input_wait_ns; /* time its thread spends in the loader's __next__ inside the true step */
     int64_t input_idle_ns;               /* of that, time in which no device of the rank works */
     int64_t breakdown_ns[KS_ROLE_COUNT]; /* adds up to dur_ns */
+    int64_t idle_ns; /* no device of the rank works; without GPU work: its thread does not */
+    int64_t idle_by_cause_ns[KS_IDLE_COUNT]; /* adds up to idle_ns */
 };
 
 struct ks_device_fact {
@@ -81,6 +97,7 @@ struct ks_device_fact {
     int64_t start_ns;
     int64_t busy_ns;         /* union of GPU work */
     int64_t idle_ns;         /* span - busy */
+    int64_t idle_by_cause_ns[KS_IDLE_COUNT]; /* adds up to idle_ns */
     int64_t kernel_sum_ns;   /* plain sum of kernels, collectives included */
     int64_t work_sum_ns;     /* plain sum of kernels, copies and sets */
     int64_t compute_ns;      /* union of kernels that are no collectives */
@@ -101,6 +118,7 @@ struct ks_stream_fact {
     int64_t stream;
     int64_t busy_ns; /* union of its work */
     int64_t gap_ns;  /* its span - busy */
+    int64_t idle_by_cause_ns[KS_IDLE_COUNT]; /* adds up to gap_ns */
     uint64_t work_count;
 };
 

@@ -21,6 +21,7 @@ static const uint64_t slice_columns =
 static const uint64_t gpu_columns =
     KS_COLUMN_BIT(KS_GPU_COL_start_ns) | KS_COLUMN_BIT(KS_GPU_COL_dur_ns) |
     KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
+    KS_COLUMN_BIT(KS_GPU_COL_launch_lane) | KS_COLUMN_BIT(KS_GPU_COL_stream) |
     KS_COLUMN_BIT(KS_GPU_COL_category) | KS_COLUMN_BIT(KS_GPU_COL_flags);
 
 /* First lane of a source from `source` on. Lanes ascend by track, and the tracks of a source are
@@ -40,9 +41,8 @@ static size_t first_lane(const struct ks_trace *trace, const struct ks_lane *lan
     return begin;
 }
 
-/* Lanes of one source in a table. */
-static const struct ks_lane *lanes_of(const struct ks_trace *trace, enum ks_table_id table,
-                                      uint32_t source, size_t *count)
+const struct ks_lane *ks_lane_sweep_lanes(const struct ks_trace *trace, enum ks_table_id table,
+                                          uint32_t source, size_t *count)
 {
     size_t all = 0;
     const struct ks_lane *lanes = ks_trace_lanes(trace, table, &all);
@@ -56,8 +56,8 @@ enum ks_status ks_lane_sweep_init(struct ks_lane_sweep *sweep, const struct ks_t
 {
     size_t slices = 0;
     size_t gpus = 0;
-    lanes_of(trace, KS_TABLE_slice, source, &slices);
-    lanes_of(trace, KS_TABLE_gpu, source, &gpus);
+    ks_lane_sweep_lanes(trace, KS_TABLE_slice, source, &slices);
+    ks_lane_sweep_lanes(trace, KS_TABLE_gpu, source, &gpus);
     *sweep =
         (struct ks_lane_sweep){.trace = trace, .source = source, .cursor_capacity = slices + gpus};
     sweep->cursors = ks_new(scratch, struct ks_sweep_cursor, slices + gpus + 1);
@@ -163,7 +163,7 @@ enum ks_status ks_lane_sweep_add(struct ks_lane_sweep *sweep, enum ks_table_id t
 {
     enum ks_track_kind wanted = table == KS_TABLE_gpu ? KS_TRACK_DEVICE : KS_TRACK_THREAD;
     size_t count = 0;
-    const struct ks_lane *lanes = lanes_of(sweep->trace, table, sweep->source, &count);
+    const struct ks_lane *lanes = ks_lane_sweep_lanes(sweep->trace, table, sweep->source, &count);
     for (size_t i = 0; i < count; i++) {
         if (ks_trace_track(sweep->trace, lanes[i].track)->kind == wanted) {
             KS_TRY(add_lane(sweep, table, &lanes[i], err));
@@ -177,17 +177,24 @@ static void show_row(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *
     size_t i = cursor->index;
     if (cursor->is_gpu) {
         const struct ks_gpu_cols *col = &cursor->scan.gpu.col;
-        *row =
-            (struct ks_sweep_row){col->start_ns[i],  ks_sum_add(col->start_ns[i], col->dur_ns[i]),
-                                  col->launch_ns[i], cursor->lane,
-                                  col->name[i],      col->category[i],
-                                  col->flags[i]};
+        *row = (struct ks_sweep_row){.start_ns = col->start_ns[i],
+                                     .end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]),
+                                     .launch_ns = col->launch_ns[i],
+                                     .lane = cursor->lane,
+                                     .name = col->name[i],
+                                     .launch_lane = col->launch_lane[i],
+                                     .stream = col->stream[i],
+                                     .category = col->category[i],
+                                     .flags = col->flags[i]};
     } else {
         const struct ks_slice_cols *col = &cursor->scan.slice.col;
-        *row = (struct ks_sweep_row){col->start_ns[i], ks_sum_add(col->start_ns[i], col->dur_ns[i]),
-                                     KS_TIME_NONE,     cursor->lane,
-                                     col->name[i],     col->category[i],
-                                     col->flags[i]};
+        *row = (struct ks_sweep_row){.start_ns = col->start_ns[i],
+                                     .end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]),
+                                     .launch_ns = KS_TIME_NONE,
+                                     .lane = cursor->lane,
+                                     .name = col->name[i],
+                                     .category = col->category[i],
+                                     .flags = col->flags[i]};
     }
 }
 

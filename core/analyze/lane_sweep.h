@@ -11,11 +11,17 @@ struct ks_sweep_row {
     int64_t launch_ns; /* GPU rows; KS_TIME_NONE: unknown, and for host rows */
     uint32_t lane;     /* track of the thread or device */
     uint32_t name;
+    uint32_t launch_lane; /* GPU rows: thread that launched them, 0 unknown */
+    uint32_t stream;      /* GPU rows: track of the stream */
     enum ks_category category;
     unsigned flags; /* KS_SLICE_* or KS_GPU_* by category */
 };
 
 struct ks_sweep_cursor;
+
+/* Lanes of one source in a table; NULL when there is none. */
+const struct ks_lane *ks_lane_sweep_lanes(const struct ks_trace *trace, enum ks_table_id table,
+                                          uint32_t source, size_t *count);
 
 struct ks_lane_sweep {
     const struct ks_trace *trace;

@@ -9,6 +9,7 @@ static const struct ks_analysis analyses[] = {
     {"launches", ks_launches_compute},
     {"inputs", ks_inputs_compute},
     {"recorder cost", ks_recorder_cost_compute},
+    {"idle", ks_idle_compute},
     {"operators", ks_operators_compute},
 };
 

@@ -29,6 +29,7 @@ enum ks_status ks_kernels_compute(struct ks_analyzer *analyzer, struct ks_err *e
 enum ks_status ks_launches_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_inputs_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_recorder_cost_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_idle_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 
 #endif

@@ -77,6 +77,54 @@ static bool is_engine(struct ks_str name)
            ks_str_starts(name, KS_STR("decode["));
 }
 
+/* By parts, because CUDA, HIP, Level Zero and the driver API have a dozen variants of each call. */
+static unsigned classify_call(struct ks_str name)
+{
+    bool is_copy = ks_str_contains(name, KS_STR("Memcpy")) ||
+                   ks_str_starts(name, KS_STR("cuMemcpy"));
+    bool is_driver_memory = ks_str_starts(name, KS_STR("cuMem")) && !is_copy &&
+                            !ks_str_starts(name, KS_STR("cuMemset"));
+    static const char *const memory[] = {"Malloc", "Free", "HostAlloc", "HostRegister",
+                                         "HostUnregister", "MemAlloc", "DeviceAlloc",
+                                         "SharedAlloc"};
+    if (ks_str_contains(name, KS_STR("Synchronize")) ||
+        ks_str_contains(name, KS_STR("QueueFinish")) ||
+        ks_str_contains(name, KS_STR("EventWait")) ) {
+        return KS_NAME_SYNC;
+    }
+    if (is_copy && !ks_str_contains(name, KS_STR("Node"))) {
+        bool is_blocking = !ks_str_contains(name, KS_STR("Async"));
+        return KS_NAME_COPY | (is_blocking ? KS_NAME_SYNC : 0u);
+    }
+    for (size_t i = 0; i < KS_COUNT_OF(memory); i++) {
+        if (ks_str_contains(name, ks_str_from(memory[i]))) {
+            return KS_NAME_ALLOCATOR;
+        }
+    }
+    return is_driver_memory ? KS_NAME_ALLOCATOR : 0u;
+}
+
+/* Operators that wait, for the device or for other ranks. */
+static unsigned classify_wait(struct ks_str name)
+{
+    static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense",
+                                        "aten::nonzero", "aten::is_nonzero"};
+    static const char *const waits[] = {"_c10d_functional::wait_tensor",
+                                        "c10d_functional::wait_tensor", "c10d::barrier",
+                                        "c10d::monitored_barrier_"};
+    for (size_t i = 0; i < KS_COUNT_OF(reads); i++) {
+        if (ks_str_equal(name, ks_str_from(reads[i]))) {
+            return KS_NAME_SYNC;
+        }
+    }
+    for (size_t i = 0; i < KS_COUNT_OF(waits); i++) {
+        if (ks_str_equal(name, ks_str_from(waits[i]))) {
+            return KS_NAME_COMM_WAIT;
+        }
+    }
+    return 0;
+}
+
 unsigned ks_row_names_classify(struct ks_str name)
 {
     struct ks_str step = KS_STR("ProfilerStep#");
@@ -95,7 +143,7 @@ unsigned ks_row_names_classify(struct ks_str name)
         flags |= KS_NAME_OPTIMIZER | KS_NAME_TRAINING;
     }
     if (ks_str_starts(name, KS_STR("autograd::engine::evaluate_function"))) {
-        flags |= KS_NAME_TRAINING;
+        flags |= KS_NAME_TRAINING | KS_NAME_BACKWARD;
     }
     if (is_engine(name)) {
         flags |= KS_NAME_ENGINE;
@@ -106,6 +154,7 @@ unsigned ks_row_names_classify(struct ks_str name)
     if (ks_str_equal(name, KS_STR("aten::stack")) || ks_str_equal(name, KS_STR("aten::cat"))) {
         flags |= KS_NAME_COLLATE;
     }
+    flags |= ks_str_contains(name, KS_STR("::")) ? classify_wait(name) : classify_call(name);
     if (is_with_flops(name)) {
         flags |= KS_NAME_FLOPS;
     }
@@ -116,7 +165,7 @@ enum ks_status ks_row_names_init(struct ks_row_names *names, const struct ks_tra
                                  struct ks_err *err)
 {
     size_t count = (size_t)ks_trace_str_count(trace) + 1;
-    *names = (struct ks_row_names){trace, ks_alloc(count, sizeof(uint16_t))};
+    *names = (struct ks_row_names){trace, ks_alloc(count, sizeof(uint32_t))};
     if (!names->flags) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot classify names: count=%zu", count);
     }
@@ -132,7 +181,7 @@ void ks_row_names_release(struct ks_row_names *names)
 unsigned ks_row_names_find(struct ks_row_names *names, uint32_t name)
 {
     unsigned flags = ks_row_names_classify(ks_trace_str(names->trace, (struct ks_strid){name}));
-    names->flags[name] = (uint16_t)(names->flags[name] | flags);
+    names->flags[name] |= flags;
     return names->flags[name];
 }
 
@@ -142,7 +191,7 @@ bool ks_row_names_is_tensor_core(struct ks_row_names *names, uint32_t kernel_nam
         struct ks_str text = ks_trace_str(names->trace, (struct ks_strid){kernel_name});
         unsigned flags = KS_NAME_KERNEL_KNOWN;
         flags |= ks_tensor_core_is_used(text) ? KS_NAME_TENSOR_CORE : 0u;
-        names->flags[kernel_name] = (uint16_t)(names->flags[kernel_name] | flags);
+        names->flags[kernel_name] |= flags;
     }
     return names->flags[kernel_name] & KS_NAME_TENSOR_CORE;
 }

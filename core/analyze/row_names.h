@@ -21,11 +21,16 @@ enum {
     KS_NAME_FLOPS = 4096,        /* torch has a FLOPs formula for it */
     KS_NAME_KERNEL_KNOWN = 8192, /* the next one was looked up (names of kernels only) */
     KS_NAME_TENSOR_CORE = 16384,
+    KS_NAME_SYNC = 1 << 15,      /* waits for the device: a call, or an operator that may */
+    KS_NAME_ALLOCATOR = 1 << 16, /* call that asks the driver for memory, or gives it back */
+    KS_NAME_COPY = 1 << 17,      /* call that copies or sets up a copy */
+    KS_NAME_COMM_WAIT = 1 << 18, /* operator that waits for a collective */
+    KS_NAME_BACKWARD = 1 << 19,  /* run by a thread of the autograd engine */
 };
 
 struct ks_row_names {
     const struct ks_trace *trace;
-    uint16_t *flags; /* by string id */
+    uint32_t *flags; /* by string id */
 };
 
 /* Flags of one text. */

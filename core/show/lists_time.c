@@ -49,6 +49,23 @@ static struct ks_cell step_unprofiled(const struct ks_view *view, size_t row)
         .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, breakdown_ns[role])                        \
     }
 
+/* The columns of idle_by_cause_ns; on the screen only in the table of idle time. */
+#define IDLE_CAUSE(type, cause, name, heading, where)                                              \
+    {                                                                                              \
+        .key = "idle_by_cause_ns." name, .title = heading, .unit = KS_CELL_TIME, .places = where,  \
+        KS_COLUMN_OF(type, idle_by_cause_ns[cause])                                                \
+    }
+#define IDLE_CAUSES(type, where)                                                                   \
+    IDLE_CAUSE(type, KS_IDLE_DATA, "data", "data", where),                                         \
+        IDLE_CAUSE(type, KS_IDLE_SYNC, "sync", "sync", where),                                     \
+        IDLE_CAUSE(type, KS_IDLE_HOST_CODE, "host_code", "host code", where),                      \
+        IDLE_CAUSE(type, KS_IDLE_LAUNCH, "launch", "launch", where),                               \
+        IDLE_CAUSE(type, KS_IDLE_ALLOCATOR, "allocator", "allocator", where),                      \
+        IDLE_CAUSE(type, KS_IDLE_COLLECTIVE, "collective", "collective", where),                   \
+        IDLE_CAUSE(type, KS_IDLE_KERNEL_TO_KERNEL, "kernel_to_kernel", "kernel gaps", where),      \
+        IDLE_CAUSE(type, KS_IDLE_PROFILER, "profiler", "profiler", where),                         \
+        IDLE_CAUSE(type, KS_IDLE_UNKNOWN, "unknown", "unknown", where)
+
 static const struct ks_column step_columns[] = {
     {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
     {.key = "index", .title = "index", .places = KS_COLUMN_JSON, .cell = step_index},
@@ -125,12 +142,50 @@ static const struct ks_column step_columns[] = {
     STEP_ROLE(KS_ROLE_DATALOADER, "dataloader", "loader"),
     STEP_ROLE(KS_ROLE_CPU, "cpu", "cpu"),
     STEP_ROLE(KS_ROLE_OTHER, "other", "other"),
+    {.key = "idle_ns",
+     .title = "idle",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_step, idle_ns)},
+    IDLE_CAUSES(ks_step, KS_COLUMN_JSON),
     {.key = NULL},
 };
 
 const struct ks_list ks_list_steps = {
     .name = "steps",
     .columns = step_columns,
+    .empty = "No steps were found in the trace.",
+    .row_count = step_count,
+    .row = step_row,
+};
+
+/* ------------------------------------------------------------------ idle time */
+
+/* A second look at the steps, for the screen: why the device did not work. */
+static const struct ks_column idle_columns[] = {
+    {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
+    {.key = "rank",
+     .title = "rank",
+     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
+     .cell = step_rank,
+     .reason = NO_RANK},
+    {.key = "dur_ns",
+     .title = "time",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_step, dur_ns)},
+    {.key = "idle_ns",
+     .title = "idle",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_step, idle_ns)},
+    IDLE_CAUSES(ks_step, KS_COLUMN_BOTH),
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_idle = {
+    .name = "idle",
+    .columns = idle_columns,
     .empty = "No steps were found in the trace.",
     .row_count = step_count,
     .row = step_row,
@@ -274,6 +329,7 @@ static const struct ks_column device_columns[] = {
      .field = KS_FIELD_REAL,
      KS_COLUMN_OF(ks_device_fact, tensor_core_share),
      .reason = "it ran no kernels"},
+    IDLE_CAUSES(ks_device_fact, KS_COLUMN_JSON),
     {.key = NULL},
 };
 
@@ -338,6 +394,7 @@ static const struct ks_column stream_columns[] = {
      .unit = KS_CELL_COUNT,
      .places = KS_COLUMN_BOTH,
      .cell = stream_work_count},
+    IDLE_CAUSES(ks_stream_fact, KS_COLUMN_JSON),
     {.key = NULL},
 };
 

@@ -29,6 +29,8 @@ enum {
     ROOM_MIN = 12,
 };
 
+static const double IDLE_SHARE_MIN = 0.005;
+
 struct screen {
     const struct ks_view *view;
     const struct ks_report_style *style;
@@ -378,6 +380,47 @@ static void write_device(struct screen *screen, const struct ks_device_fact *dev
     wrap(screen, LABEL_WIDTH, 1);
 }
 
+/* Causes by time, the longest first, of steps that count; those under half a percent are left out.
+ * "GPU idle 43 % of a step: host code 30 %, data 10 %, launch 3 %" */
+static void write_idle(struct screen *screen)
+{
+    const struct ks_facts *facts = screen->view->facts;
+    int64_t ns[KS_IDLE_COUNT] = {0};
+    int64_t idle_ns = 0;
+    int64_t total_ns = 0;
+    for (size_t i = 0; i < facts->step_count; i++) {
+        const struct ks_step *step = &facts->steps[i];
+        if (!ks_view_step_counts(screen->view, step)) {
+            continue;
+        }
+        total_ns += step->dur_ns;
+        idle_ns += step->idle_ns;
+        for (size_t cause = 0; cause < KS_IDLE_COUNT; cause++) {
+            ns[cause] += step->idle_by_cause_ns[cause];
+        }
+    }
+    if (idle_ns == 0) {
+        return;
+    }
+    label(screen, "idle");
+    ks_text_printf(&screen->line, "%s idle %s of a step", facts->has_gpu ? "GPU" : "thread",
+                   ks_units_share((double)idle_ns / (double)total_ns).text);
+    for (size_t shown = 0; shown < KS_IDLE_COUNT; shown++) {
+        size_t most = 0;
+        for (size_t cause = 1; cause < KS_IDLE_COUNT; cause++) {
+            most = ns[cause] > ns[most] ? cause : most;
+        }
+        double share = (double)ns[most] / (double)total_ns;
+        if (share < IDLE_SHARE_MIN && shown > 0) {
+            break;
+        }
+        ks_text_printf(&screen->line, "%s %s %s", shown > 0 ? "," : ":",
+                       ks_view_idle_cause((enum ks_idle_cause)most), ks_units_share(share).text);
+        ns[most] = 0;
+    }
+    wrap(screen, LABEL_WIDTH, 1);
+}
+
 static void write_devices(struct screen *screen)
 {
     const struct ks_facts *facts = screen->view->facts;
@@ -590,6 +633,7 @@ enum ks_status ks_report_write_screen(const struct ks_view *view,
     write_inputs(&screen);
     write_steps(&screen);
     write_devices(&screen);
+    write_idle(&screen);
     write_findings(&screen);
     write_checks(&screen);
     write_next(&screen);

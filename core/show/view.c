@@ -67,6 +67,23 @@ const char *ks_view_role(enum ks_role role)
     return words[role];
 }
 
+const char *ks_view_idle_cause(enum ks_idle_cause cause)
+{
+    static const char *const words[KS_IDLE_COUNT] = {
+        [KS_IDLE_DATA] = "data",
+        [KS_IDLE_SYNC] = "sync",
+        [KS_IDLE_HOST_CODE] = "host code",
+        [KS_IDLE_LAUNCH] = "launch",
+        [KS_IDLE_ALLOCATOR] = "allocator",
+        [KS_IDLE_COLLECTIVE] = "collective",
+        [KS_IDLE_KERNEL_TO_KERNEL] = "kernel gaps",
+        [KS_IDLE_PROFILER] = "profiler",
+        [KS_IDLE_UNKNOWN] = "unknown",
+    };
+    KS_ASSERT((size_t)cause < KS_COUNT_OF(words));
+    return words[cause];
+}
+
 const char *ks_view_status(enum ks_source_status status)
 {
     static const char *const words[] = {"ok", "repaired", "truncated"};

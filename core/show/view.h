@@ -29,6 +29,7 @@ int64_t ks_view_step_ns(const struct ks_view *view);
 const char *ks_view_step_source(enum ks_step_source source);
 const char *ks_view_step_kind(enum ks_step_kind kind);
 const char *ks_view_role(enum ks_role role);
+const char *ks_view_idle_cause(enum ks_idle_cause cause);
 const char *ks_view_status(enum ks_source_status status);
 const char *ks_view_impact(enum ks_impact impact);
 const char *ks_view_confidence(enum ks_confidence confidence);
