@@ -16,8 +16,6 @@
 struct work_end {
     bool has_begun;
     int64_t end_ns;
-    int64_t launch_ns; /* of the row that ends last */
-    uint32_t launch_lane;
 };
 
 /* [start, host_until) is for the host to explain, [host_until, end) has one cause. */
@@ -69,17 +67,15 @@ static struct gap describe(const struct idle *idle, const struct work_end *befor
         return gap;
     }
     int64_t least_ns = idle->analyzer->facts->links.delay_ns_min;
-    bool is_same_launch =
-        before->launch_ns == row->launch_ns && before->launch_lane == row->launch_lane;
     bool is_fresh = least_ns != KS_UNKNOWN && gap.start_ns - row->launch_ns < least_ns;
-    gap.rest = is_fresh && !is_same_launch ? KS_IDLE_LAUNCH : KS_IDLE_KERNEL_TO_KERNEL;
+    gap.rest = is_fresh ? KS_IDLE_LAUNCH : KS_IDLE_KERNEL_TO_KERNEL;
     return gap;
 }
 
 static void note_end(struct work_end *end, const struct ks_sweep_row *row)
 {
-    if (!end->has_begun || row->end_ns >= end->end_ns) {
-        *end = (struct work_end){true, row->end_ns, row->launch_ns, row->launch_lane};
+    if (!end->has_begun || row->end_ns > end->end_ns) {
+        *end = (struct work_end){true, row->end_ns};
     }
 }
 

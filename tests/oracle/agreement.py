@@ -104,6 +104,34 @@ def spanned(row, source, twin):
     return {"rank": row["rank"], "index": row["index"], "breakdown_ns": parts}
 
 
+def idle(doc, twin):
+    """Why devices, streams and steps are idle."""
+    origin = int(doc["origin_ns"] or 0)
+    row_cost = doc["overhead"]["row_cost_ns"] or 0
+    out = []
+    for source in twin.sources:
+        mine = {
+            key: [row for row in doc[key] if row["rank"] == source.rank]
+            for key in ("devices", "streams", "steps")
+        }
+        steps = []
+        for row in mine["steps"]:
+            row = row | {"start": origin + row["start_ns"]}
+            row["host_start"] = origin + row["host_start_ns"]
+            row["thread"] = twin.step_thread(source, row)
+            steps.append(row)
+        by_device, by_stream, by_step = twin.idle(source, steps, row_cost)
+        want = {("device", d): causes for d, causes in by_device.items()}
+        want |= {("stream", *key): causes for key, causes in by_stream.items()}
+        want |= {("step", s["index"]): c for s, c in zip(steps, by_step, strict=True)}
+        got = {("device", d["device"]): d["idle_by_cause_ns"] for d in mine["devices"]}
+        for s in mine["streams"]:
+            got["stream", s["device"], s["stream"]] = s["idle_by_cause_ns"]
+        got |= {("step", s["index"]): s["idle_by_cause_ns"] for s in mine["steps"]}
+        out += compare_rows(f"idle {source.rank}", got, want)
+    return out
+
+
 def operators(doc, twin, by_shape=False):
     got = defaultdict(dict)
     for row in doc["operators"]:
@@ -128,7 +156,7 @@ def inputs(doc, twin):
     return [] if got == want else [f"inputs events: got {got}, want {want}"]
 
 
-PARTS = (inputs, devices, streams, kernels, copies, links, steps, operators)
+PARTS = (inputs, devices, streams, kernels, copies, links, steps, idle, operators)
 
 
 def differences(doc, twin):
@@ -149,7 +177,14 @@ def holds_together(doc):
             out.append(f"{where}: util {d['util']}")
         if d["exposed_comm_ns"] is not None and d["exposed_comm_ns"] > d["comm_ns"]:
             out.append(f"{where}: more exposed than communication")
+    for key, total in (("devices", "idle_ns"), ("streams", "gap_ns"), ("steps", "idle_ns")):
+        for row in doc[key]:
+            causes = row["idle_by_cause_ns"]
+            if sum(causes.values()) != row[total] or min(causes.values()) < 0:
+                out.append(f"{key} {row['rank']}: idle {causes} of {row[total]}")
     for s in doc["steps"]:
+        if s["idle_ns"] > s["dur_ns"]:
+            out.append(f"step {s['rank']}/{s['index']}: idle for longer than it lasts")
         parts = s["breakdown_ns"]
         if sum(parts.values()) != s["dur_ns"] or min(parts.values()) < 0:
             out.append(f"step {s['rank']}/{s['index']}: breakdown {parts} of {s['dur_ns']}")

@@ -249,6 +249,42 @@ def draw_trace(rng, rank):
     return {"top": top_of(plan), "events": d.events, "plan": plan}
 
 
+WAITING_OPERATORS = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "c10d::barrier")
+WAITING_CALLS = ("cudaMalloc", "cudaFree", "cudaDeviceSynchronize", "cudaEventSynchronize")
+OVERHEADS = ("Activity Buffer Request", "Command Buffer Full", "Buffer Flush")
+
+
+def add_waits(rng, trace):
+    """Renames rows of a drawn trace, and adds some: what the host may wait for."""
+    for event in trace["events"]:
+        cat, name = event.get("cat"), event["name"]
+        if cat == "cpu_op" and rng.random() < 0.2:
+            event["name"] = rng.choice(WAITING_OPERATORS)
+        elif name == "cudaStreamSynchronize" and rng.random() < 0.6:
+            event["name"] = rng.choice(WAITING_CALLS)
+        elif name == "cudaMemcpyAsync" and rng.random() < 0.3:
+            event["name"] = "cudaMemcpy"
+        elif cat == "user_annotation" and name == "forward" and rng.random() < 0.5:
+            event["name"] = "gloo:all_reduce"
+    slices = [e for e in trace["events"] if e["ph"] == "X"]
+    d = Drawing(rng, trace["plan"])
+    for _ in range(rng.randrange(6)):
+        near = rng.choice(slices)
+        start = d.time(near["ts"], near["ts"] + 3000)
+        where = rng.choice((near["tid"], 0))
+        d.slice("overhead", rng.choice(OVERHEADS), where, start, start + d.time(0, 4000))
+    trace["events"] += d.events
+    rng.shuffle(trace["events"])
+
+
+def draw_waits(seed):
+    """As draw(), with rows that wait."""
+    traces = draw(seed)
+    for trace in traces:
+        add_waits(random.Random(seed + 1), trace)
+    return traces
+
+
 def draw(seed):
     """Traces of one run."""
     rng = random.Random(seed)

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 
 import twin_operators
+from twin_idle import IdleTwin
 from twin_intervals import intersect, length, subtract, union
 from twin_read import WORK, as_number, read
 
@@ -243,6 +244,40 @@ class Twin:
             left = subtract(left, covered)
         out["other"] = length(left)
         return out
+
+    # ---- idle time
+
+    def idle(self, source, steps, row_cost):
+        """Causes of the devices, streams and steps of a source: {key: causes}. `steps` are rows
+        {start, dur_ns, thread}; the first one's thread is that of the source."""
+        _, delays = self.links()
+        twin = IdleTwin(source, row_cost, delays[0] if delays else None)
+        main = self.main_thread(twin, steps)
+        spans = [
+            (s["start"] - source.base_ns, s["start"] - source.base_ns + s["dur_ns"], s["thread"])
+            for s in steps
+        ]
+        by_step = twin.steps(spans, main)
+        return twin.devices(), twin.streams(), by_step
+
+    @staticmethod
+    def main_thread(twin, steps):
+        threads = twin.host.threads
+        if steps and steps[0]["thread"] in threads:
+            return steps[0]["thread"]
+        return max(threads, key=lambda key: len(threads[key].rows), default=None)
+
+    @staticmethod
+    def step_thread(source, row):
+        """Thread of a step of the report, which does not say it."""
+        begin = row["host_start"] - source.base_ns
+        end = begin + row["host_ns"]
+        rows = source.of("annotation", "op")
+        if row["source"] == "optimizer":
+            found = [e for e in rows if e.name == row["name"] and e.end == end]
+        else:
+            found = [e for e in rows if e.name == row["name"] and (e.start, e.end) == (begin, end)]
+        return (found[0].pid, found[0].tid) if found else None
 
     # ---- operators
 
