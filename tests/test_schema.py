@@ -207,6 +207,10 @@ METRICS = [
     ("links", "launches", "launches"), ("links", "linked", "linked"),
     ("links", "delay min", "delay_ns.min"), ("links", "median", "delay_ns.median"),
     ("links", "max", "delay_ns.max"),
+    ("idle", "step", "number"), ("idle", "time", "dur_ns"), ("idle", "idle", "idle_ns"),
+    ("idle", "host code", "idle_by_cause_ns.host_code"),
+    ("idle", "launch", "idle_by_cause_ns.launch"),
+    ("idle", "data", "idle_by_cause_ns.data"), ("idle", "profiler", "idle_by_cause_ns.profiler"),
     ("inputs", "events", "events"), ("inputs", "text", "bytes"), ("inputs", "status", "status"),
     ("findings", "of step", "share"), ("findings", "saves", "saving_ns_per_step.low"),
     ("findings", "to", "saving_ns_per_step.high"), ("findings", "id", "id"),
@@ -217,7 +221,9 @@ METRICS = [
 HOLDERS = {
     "findings": "A.dataloader.bad.pt.trace.json.gz",
     "copies": "D.straggler.bad.rank0.pt.trace.json.gz",
+    "idle": "A.dataloader.bad.pt.trace.json.gz",
 }
+JSON_LISTS = {"idle": "steps"}  # tables that show rows of another list
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +237,7 @@ def outputs():
             memo[path] = report(path)
         if table not in memo:
             memo[table] = run("--table", table, "--all-rows", "--width", "1000", path)
-        rows = memo[path][table]
+        rows = memo[path][JSON_LISTS.get(table, table)]
         return rows if isinstance(rows, list) else [rows], memo[table]
 
     return get
@@ -254,12 +260,26 @@ def test_table_and_json_agree(outputs, table, title, key):
             assert shown == wanted
 
 
+def check_idle_line(text, steps):
+    line = re.search(r"GPU idle ([\d.]+ %) of a step: (.*)", text)
+    total = sum(step["dur_ns"] for step in steps)
+    idle = sum(step["idle_ns"] for step in steps)
+    assert read_cell(line[1]) == pytest.approx(idle / total, abs=0.005)
+    shown = re.findall(r"([a-z ]+[a-z]) ([\d.]+ %)", line[2])
+    assert [cause.strip() for cause, _ in shown] == ["data", "launch", "host code", "profiler"]
+    for cause, share in shown:
+        key = cause.strip().replace(" ", "_")
+        wanted = sum(step["idle_by_cause_ns"][key] for step in steps) / total
+        assert read_cell(share) == pytest.approx(wanted, rel=0.0051, abs=0.005)
+
+
 def test_screen_and_json_agree():
     path = DATA / "A.dataloader.bad.pt.trace.json.gz"
     text, document = run(path), report(path)
     assert text.startswith(document["verdict"]["text"])
     first = document["findings"][0]
     assert first["title"] in text and first["id"] in text
+    check_idle_line(text, document["steps"])
     saves = re.search(r"saves ([\d.]+ \w+) to ([\d.]+ \w+) a step", text)
     for shown, bound in zip(saves.groups(), ("low", "high"), strict=True):
         assert read_cell(shown) == pytest.approx(first["saving_ns_per_step"][bound], rel=0.0051)

@@ -27,7 +27,14 @@ static enum ks_status note_what_exists(struct ks_facts *facts, struct ks_err *er
 
 static enum ks_status compute_all(struct ks_analyzer *analyzer, struct ks_err *err)
 {
-    KS_TRY(note_what_exists(analyzer->facts, err));
+    struct ks_facts *facts = analyzer->facts;
+    uint32_t source_count = ks_trace_source_count(facts->trace);
+    facts->sources = ks_new(&facts->arena, struct ks_source_fact, source_count + 1);
+    if (!facts->sources) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep facts: sources=%u",
+                       source_count);
+    }
+    KS_TRY(note_what_exists(facts, err));
     const struct ks_analysis *analysis;
     for (size_t i = 0; (analysis = ks_analysis_at(i)) != NULL; i++) {
         struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);

@@ -95,15 +95,15 @@ struct ks_device_fact {
     struct ks_strid name; /* of the GPU model, 0 unknown */
     int64_t span_ns;      /* first start to last end of GPU work */
     int64_t start_ns;
-    int64_t busy_ns;         /* union of GPU work */
-    int64_t idle_ns;         /* span - busy */
+    int64_t busy_ns;                         /* union of GPU work */
+    int64_t idle_ns;                         /* span - busy */
     int64_t idle_by_cause_ns[KS_IDLE_COUNT]; /* adds up to idle_ns */
-    int64_t kernel_sum_ns;   /* plain sum of kernels, collectives included */
-    int64_t work_sum_ns;     /* plain sum of kernels, copies and sets */
-    int64_t compute_ns;      /* union of kernels that are no collectives */
-    int64_t comm_ns;         /* union of collectives */
-    int64_t exposed_comm_ns; /* comm not covered by compute */
-    int64_t memcpy_ns;       /* union of copies */
+    int64_t kernel_sum_ns;                   /* plain sum of kernels, collectives included */
+    int64_t work_sum_ns;                     /* plain sum of kernels, copies and sets */
+    int64_t compute_ns;                      /* union of kernels that are no collectives */
+    int64_t comm_ns;                         /* union of collectives */
+    int64_t exposed_comm_ns;                 /* comm not covered by compute */
+    int64_t memcpy_ns;                       /* union of copies */
     uint64_t work_count;
     uint64_t kernel_count;
     double sm_efficiency; /* duration-weighted min(blocks per SM, 1) over the span; NaN unknown */
@@ -116,8 +116,8 @@ struct ks_stream_fact {
     uint32_t source;
     int64_t device;
     int64_t stream;
-    int64_t busy_ns; /* union of its work */
-    int64_t gap_ns;  /* its span - busy */
+    int64_t busy_ns;                         /* union of its work */
+    int64_t gap_ns;                          /* its span - busy */
     int64_t idle_by_cause_ns[KS_IDLE_COUNT]; /* adds up to gap_ns */
     uint64_t work_count;
 };
@@ -198,6 +198,13 @@ struct ks_input_fact {
     struct ks_strid name;   /* the loader span's name */
 };
 
+/* What one file alone says of its launches and its recorder, so that the facts of a rank do not
+ * depend on which others are read with it. */
+struct ks_source_fact {
+    int64_t delay_ns_min; /* as in the links; KS_UNKNOWN */
+    int64_t row_cost_ns;  /* as below */
+};
+
 /* Rows of `steps` that belong to a source. */
 struct ks_step_range {
     size_t begin;
@@ -229,11 +236,12 @@ struct ks_facts {
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
-    int64_t overhead_ns;      /* rows of the profiler itself: their union */
-    int64_t row_cost_ns;      /* estimated host time that recording one row takes */
-    uint64_t parents_guessed; /* slices whose parent was not searched to the end */
-    bool has_gpu;             /* some GPU work row exists */
-    bool has_memory;          /* allocator events exist, or were recorded and are none */
+    struct ks_source_fact *sources; /* one for each source */
+    int64_t overhead_ns;            /* rows of the profiler itself: their union */
+    int64_t row_cost_ns;            /* estimated host time that recording one row takes */
+    uint64_t parents_guessed;       /* slices whose parent was not searched to the end */
+    bool has_gpu;                   /* some GPU work row exists */
+    bool has_memory;                /* allocator events exist, or were recorded and are none */
     bool has_shapes;
 };
 

@@ -66,7 +66,7 @@ static struct gap describe(const struct idle *idle, const struct work_end *befor
         gap.rest = KS_IDLE_LAUNCH;
         return gap;
     }
-    int64_t least_ns = idle->analyzer->facts->links.delay_ns_min;
+    int64_t least_ns = idle->analyzer->facts->sources[idle->source].delay_ns_min;
     bool is_fresh = least_ns != KS_UNKNOWN && gap.start_ns - row->launch_ns < least_ns;
     gap.rest = is_fresh ? KS_IDLE_LAUNCH : KS_IDLE_KERNEL_TO_KERNEL;
     return gap;
@@ -111,8 +111,8 @@ static int64_t collective_wait(const struct collectives *collectives, const stru
     if (gap->rest == KS_IDLE_UNKNOWN || collectives->end_ns > gap->end_ns) {
         return 0;
     }
-    int64_t from_ns = collectives->start_ns > gap->host_until_ns ? collectives->start_ns
-                                                                 : gap->host_until_ns;
+    int64_t from_ns =
+        collectives->start_ns > gap->host_until_ns ? collectives->start_ns : gap->host_until_ns;
     return collectives->end_ns > from_ns ? collectives->end_ns - from_ns : 0;
 }
 
@@ -256,8 +256,8 @@ static enum ks_status pass_rows(struct idle *idle, size_t all_slot, struct ks_er
 {
     struct ks_lane_sweep sweep;
     struct ks_sweep_row row;
-    KS_TRY(ks_lane_sweep_init(&sweep, idle->analyzer->trace, idle->source,
-                              &idle->analyzer->scratch, err));
+    KS_TRY(ks_lane_sweep_init(&sweep, idle->analyzer->trace, idle->source, &idle->analyzer->scratch,
+                              err));
     enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_gpu, err);
     while (status == KS_OK && (status = ks_lane_sweep_next(&sweep, &row, err)) == KS_OK) {
         status = note_row(idle, &row, all_slot, err);

@@ -430,7 +430,7 @@ static void find_causes(const struct ks_idle_host *host, const struct tally *bef
         ns[state] = after->ns[state] - before->ns[state];
         clock_ns += ns[state];
     }
-    int64_t row_ns = host->analyzer->facts->row_cost_ns;
+    int64_t row_ns = host->analyzer->facts->sources[host->source].row_cost_ns;
     int64_t nested_ns = ks_sum_scale(after->nested_rows - before->nested_rows, row_ns);
     int64_t top_ns = ks_sum_scale(after->top_rows - before->top_rows, row_ns);
     nested_ns = at_most(nested_ns, ns[STATE_WORK]);

@@ -24,7 +24,7 @@ struct ks_idle_backers;
 struct ks_idle_host {
     struct ks_analyzer *analyzer;
     uint32_t source;
-    bool is_device; /* no GPU works: the threads themselves are what is busy or idle */
+    bool is_device;       /* no GPU works: the threads themselves are what is busy or idle */
     uint32_t main_thread; /* track; 0: the source has no thread */
     uint32_t *index_of;   /* by track: 1 + index of the thread; shared by all sources */
     struct ks_idle_thread *threads;
@@ -40,8 +40,8 @@ struct ks_idle_host {
 /* Takes the threads of a source; memory from the analyzer's scratch. `index_of` has a zeroed entry
  * for each track. */
 enum ks_status ks_idle_host_init(struct ks_idle_host *host, struct ks_analyzer *analyzer,
-                                 uint32_t source, uint32_t *index_of,
-                                 struct ks_err *err) KS_MUST_CHECK;
+                                 uint32_t source, uint32_t *index_of, struct ks_err *err)
+    KS_MUST_CHECK;
 void ks_idle_host_release(struct ks_idle_host *host);
 bool ks_idle_host_has(const struct ks_idle_host *host, uint32_t track);
 /* Divides the parts, whose threads it has, and adds to their sinks. `slot_count`: slots in use. */

@@ -66,7 +66,10 @@ static enum ks_status count_launches(struct ks_analyzer *analyzer, struct delays
             if (has_work && first_ns < start_ns) {
                 facts->links.gpu_before_launch++;
             } else if (has_work) {
-                status = add_delay(delays, ks_sum_sub(first_ns, start_ns), err);
+                int64_t delay_ns = ks_sum_sub(first_ns, start_ns);
+                int64_t *least_ns = &facts->sources[source].delay_ns_min;
+                *least_ns = *least_ns == KS_UNKNOWN || delay_ns < *least_ns ? delay_ns : *least_ns;
+                status = add_delay(delays, delay_ns, err);
             }
         }
         if (status != KS_OK) {
@@ -104,6 +107,9 @@ enum ks_status ks_launches_compute(struct ks_analyzer *analyzer, struct ks_err *
 {
     struct ks_link_fact *links = &analyzer->facts->links;
     struct delays delays = {0};
+    for (uint32_t i = 0; i < ks_trace_source_count(analyzer->trace); i++) {
+        analyzer->facts->sources[i].delay_ns_min = KS_UNKNOWN;
+    }
     enum ks_status status = count_launches(analyzer, &delays, err);
     links->delay_ns_min = links->delay_ns_median = links->delay_ns_max = KS_UNKNOWN;
     if (status == KS_OK && delays.count > 0) {

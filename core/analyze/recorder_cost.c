@@ -83,17 +83,34 @@ static enum ks_status scan_lane(struct ks_analyzer *analyzer, const struct ks_la
     return status == KS_END ? KS_OK : status;
 }
 
+static void add_up(struct distances *all, const struct distances *one)
+{
+    for (size_t bin = 0; bin < BIN_COUNT; bin++) {
+        all->bins[bin] += one->bins[bin];
+    }
+    all->count += one->count;
+}
+
 enum ks_status ks_recorder_cost_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
-    struct distances *distances = ks_new(&analyzer->scratch, struct distances, 1);
-    if (!distances) {
+    struct distances *all = ks_new(&analyzer->scratch, struct distances, 2);
+    if (!all) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot estimate the recorder's cost");
     }
+    struct distances *one = &all[1];
+    struct ks_facts *facts = analyzer->facts;
     size_t count = 0;
     const struct ks_lane *lanes = ks_trace_lanes(analyzer->trace, KS_TABLE_slice, &count);
-    for (size_t i = 0; i < count; i++) {
-        KS_TRY(scan_lane(analyzer, &lanes[i], distances, err));
+    size_t lane = 0; /* those of a source follow each other */
+    for (uint32_t source = 0; source < ks_trace_source_count(analyzer->trace); source++) {
+        *one = (struct distances){0};
+        while (lane < count &&
+               ks_trace_track(analyzer->trace, lanes[lane].track)->source == source) {
+            KS_TRY(scan_lane(analyzer, &lanes[lane++], one, err));
+        }
+        facts->sources[source].row_cost_ns = estimate(one);
+        add_up(all, one);
     }
-    analyzer->facts->row_cost_ns = estimate(distances);
+    facts->row_cost_ns = estimate(all);
     return KS_OK;
 }

@@ -80,16 +80,16 @@ static bool is_engine(struct ks_str name)
 /* By parts, because CUDA, HIP, Level Zero and the driver API have a dozen variants of each call. */
 static unsigned classify_call(struct ks_str name)
 {
-    bool is_copy = ks_str_contains(name, KS_STR("Memcpy")) ||
-                   ks_str_starts(name, KS_STR("cuMemcpy"));
+    bool is_copy =
+        ks_str_contains(name, KS_STR("Memcpy")) || ks_str_starts(name, KS_STR("cuMemcpy"));
     bool is_driver_memory = ks_str_starts(name, KS_STR("cuMem")) && !is_copy &&
                             !ks_str_starts(name, KS_STR("cuMemset"));
-    static const char *const memory[] = {"Malloc", "Free", "HostAlloc", "HostRegister",
-                                         "HostUnregister", "MemAlloc", "DeviceAlloc",
-                                         "SharedAlloc"};
+    static const char *const memory[] = {"Malloc",       "Free",           "HostAlloc",
+                                         "HostRegister", "HostUnregister", "MemAlloc",
+                                         "DeviceAlloc",  "SharedAlloc"};
     if (ks_str_contains(name, KS_STR("Synchronize")) ||
         ks_str_contains(name, KS_STR("QueueFinish")) ||
-        ks_str_contains(name, KS_STR("EventWait")) ) {
+        ks_str_contains(name, KS_STR("EventWait"))) {
         return KS_NAME_SYNC;
     }
     if (is_copy && !ks_str_contains(name, KS_STR("Node"))) {
@@ -107,8 +107,8 @@ static unsigned classify_call(struct ks_str name)
 /* Operators that wait, for the device or for other ranks. */
 static unsigned classify_wait(struct ks_str name)
 {
-    static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense",
-                                        "aten::nonzero", "aten::is_nonzero"};
+    static const char *const reads[] = {"aten::item", "aten::_local_scalar_dense", "aten::nonzero",
+                                        "aten::is_nonzero"};
     static const char *const waits[] = {"_c10d_functional::wait_tensor",
                                         "c10d_functional::wait_tensor", "c10d::barrier",
                                         "c10d::monitored_barrier_"};

@@ -107,7 +107,6 @@ def spanned(row, source, twin):
 def idle(doc, twin):
     """Why devices, streams and steps are idle."""
     origin = int(doc["origin_ns"] or 0)
-    row_cost = doc["overhead"]["row_cost_ns"] or 0
     out = []
     for source in twin.sources:
         mine = {
@@ -120,7 +119,7 @@ def idle(doc, twin):
             row["host_start"] = origin + row["host_start_ns"]
             row["thread"] = twin.step_thread(source, row)
             steps.append(row)
-        by_device, by_stream, by_step = twin.idle(source, steps, row_cost)
+        by_device, by_stream, by_step = twin.idle(source, steps)
         want = {("device", d): causes for d, causes in by_device.items()}
         want |= {("stream", *key): causes for key, causes in by_stream.items()}
         want |= {("step", s["index"]): c for s, c in zip(steps, by_step, strict=True)}

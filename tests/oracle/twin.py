@@ -247,11 +247,10 @@ class Twin:
 
     # ---- idle time
 
-    def idle(self, source, steps, row_cost):
+    def idle(self, source, steps):
         """Causes of the devices, streams and steps of a source: {key: causes}. `steps` are rows
         {start, dur_ns, thread}; the first one's thread is that of the source."""
-        _, delays = self.links()
-        twin = IdleTwin(source, row_cost, delays[0] if delays else None)
+        twin = IdleTwin(source)
         main = self.main_thread(twin, steps)
         spans = [
             (s["start"] - source.base_ns, s["start"] - source.base_ns + s["dur_ns"], s["thread"])

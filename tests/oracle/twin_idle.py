@@ -41,6 +41,21 @@ BACKWARD = "autograd::engine::evaluate_function"
 NEVER, ALWAYS = -(1 << 62), 1 << 62
 
 
+def row_cost(source):
+    """Tenth percentile of the distances between rows, docs/analyses/recorder_cost.md."""
+    starts = defaultdict(list)
+    for event in source.of("op", "annotation"):
+        starts[event.pid, event.tid].append(event.start)
+    distances = []
+    for mine in starts.values():
+        mine.sort()
+        distances += [b - a for a, b in zip(mine, mine[1:], strict=False)]
+    if len(distances) < 200:
+        return 2000
+    tenth = sorted(distances)[len(distances) // 100 * 10]
+    return min(max(min(tenth // 50, 511) * 50 + 25, 500), 5000)
+
+
 def is_blocking_copy(name):
     return COPY_CALL.match(name) and "Async" not in name
 
@@ -152,7 +167,7 @@ class Host:
         take("unknown", [(NEVER, ALWAYS)])
         return sorted(out)
 
-    def read(self, key, start, end, row_cost, is_device=False):
+    def read(self, key, start, end, row_ns, is_device=False):
         """Counter of causes in [start, end)."""
         out = Counter()
         line = self.line(key)
@@ -164,7 +179,7 @@ class Host:
         thread = self.threads[key]
         for starts, what in ((thread.top, "host_code"), (thread.nested, "launch")):
             rows = bisect_left(starts, end) - bisect_left(starts, start)
-            cost = min(rows * row_cost, out[what])
+            cost = min(rows * row_ns, out[what])
             out[what] -= cost
             if not (is_device and what == "launch"):
                 out["profiler"] += cost
@@ -175,13 +190,12 @@ class Host:
 
 
 class IdleTwin:
-    """Causes of one source. `least_delay`: the smallest launch delay of all sources."""
+    """Causes of one source."""
 
-    def __init__(self, source, row_cost, least_delay):
+    def __init__(self, source):
         self.source = source
         self.host = Host(source)
-        self.row_cost = row_cost
-        self.least_delay = least_delay or 0
+        self.row_cost = row_cost(source)
         calls = [e for e in source.of(*CALLS) if e.args.get("correlation") is not None]
         self.calls = {e.args["correlation"]: e for e in calls}
         order = {}
@@ -193,6 +207,15 @@ class IdleTwin:
             self.lanes[device_of(event)].append(event)
         for lane in self.lanes.values():
             lane.sort(key=lambda e: (e.start, -e.end, e.order))
+        self.least_delay = self.find_least_delay()
+
+    def find_least_delay(self):
+        first = {}
+        for event in self.source.of(*WORK):
+            call = self.launch_of(event)
+            if call is not None:
+                first[id(call)] = min(event.start - call.start, first.get(id(call), ALWAYS))
+        return min((delay for delay in first.values() if delay >= 0), default=0)
 
     def launch_of(self, event):
         return self.calls.get(event.args.get("correlation"))

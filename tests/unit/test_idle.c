@@ -89,7 +89,7 @@ static void begin(void)
 static void compute(void)
 {
     facts_fixture_compute(&f, NULL);
-    assert_int_equal(f.facts.row_cost_ns, 2 * US);
+    assert_int_equal(f.facts.sources[0].row_cost_ns, 2 * US);
 }
 
 /* docs/analyses/idle.md */
@@ -215,8 +215,7 @@ static void test_overhead(void **state)
     HOST({9, OVERHEAD, "Buffer Flush", 30, 50}, {9, OVERHEAD, "Activity Buffer Request", 60, 40},
          {1, OP, "aten::mm", 90, 60});
     compute();
-    check_device((struct causes){
-        .host_code = 20 + 40 - 2, .launch = 50 + 10, .profiler = 70 + 2});
+    check_device((struct causes){.host_code = 20 + 40 - 2, .launch = 50 + 10, .profiler = 70 + 2});
     facts_fixture_release(&f);
 }
 
@@ -341,8 +340,7 @@ static void test_cpu_step(void **state)
          {1, OP, "aten::item", 150, 10}, {3, OP, "aten::elsewhere", 200, 50},
          {2, OP, "autograd::engine::evaluate_function: Mm", 260, 40});
     compute();
-    check_step(0, (struct causes){
-                      .data = 100, .host_code = 20 + 60 + 100 - 6, .profiler = 6});
+    check_step(0, (struct causes){.data = 100, .host_code = 20 + 60 + 100 - 6, .profiler = 6});
     assert_int_equal(f.facts.steps[0].idle_ns, 280 * US);
     assert_int_equal(f.facts.device_count, 0);
     facts_fixture_release(&f);

@@ -25,7 +25,7 @@ static void test_rows(void **state)
     check("enumerate(DataPipe)#Mapper", KS_NAME_LOADER | KS_NAME_LOADER_SINGLE);
     check("Optimizer.step#AdamW.step", KS_NAME_OPTIMIZER | KS_NAME_TRAINING);
     check("Optimizer.zero_grad#AdamW.zero_grad", 0);
-    check("autograd::engine::evaluate_function: AddBackward0", KS_NAME_TRAINING);
+    check("autograd::engine::evaluate_function: AddBackward0", KS_NAME_TRAINING | KS_NAME_BACKWARD);
     check("execute_context_1(8)_generation_2(2)", KS_NAME_ENGINE);
     check("step[DECODE bs=4]", KS_NAME_ENGINE);
     check("kinetoscope.step", KS_NAME_MARK);
@@ -36,6 +36,35 @@ static void test_rows(void **state)
     check("aten::mm", KS_NAME_FLOPS);
     check("aten::is_leaf", KS_NAME_DROPPED);
     check("", 0);
+}
+
+static void test_waits(void **state)
+{
+    (void)state;
+    check("cudaStreamSynchronize", KS_NAME_SYNC);
+    check("hipEventSynchronize", KS_NAME_SYNC);
+    check("zeCommandQueueSynchronize", KS_NAME_SYNC);
+    check("urQueueFinish", KS_NAME_SYNC);
+    check("cudaStreamWaitEvent", 0);
+    check("cudaMemcpy", KS_NAME_SYNC | KS_NAME_COPY);
+    check("cuMemcpyDtoH_v2", KS_NAME_SYNC | KS_NAME_COPY);
+    check("hipMemcpyWithStream", KS_NAME_SYNC | KS_NAME_COPY);
+    check("cudaMemcpyAsync", KS_NAME_COPY);
+    check("cudaGraphAddMemcpyNode", 0);
+    check("cuMemsetD8Async", 0);
+    check("cudaMalloc", KS_NAME_ALLOCATOR);
+    check("cudaFree", KS_NAME_ALLOCATOR);
+    check("hipHostMalloc", KS_NAME_ALLOCATOR);
+    check("cudaHostAlloc", KS_NAME_ALLOCATOR);
+    check("cuMemMap", KS_NAME_ALLOCATOR);
+    check("zeMemAllocDevice", KS_NAME_ALLOCATOR);
+    check("aten::item", KS_NAME_SYNC);
+    check("aten::_local_scalar_dense", KS_NAME_SYNC);
+    check("aten::nonzero", KS_NAME_SYNC);
+    check("aten::item_like", 0);
+    check("c10d::barrier", KS_NAME_COMM_WAIT);
+    check("_c10d_functional::wait_tensor", KS_NAME_COMM_WAIT);
+    check("c10d::allreduce_", 0);
 }
 
 static void test_tensor_core(void **state)
@@ -75,6 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_waits),
         cmocka_unit_test(test_tensor_core),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
