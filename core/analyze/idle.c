@@ -84,22 +84,16 @@ static bool is_gap(const struct work_end *end, const struct ks_sweep_row *row)
     return end->has_begun && row->start_ns > end->end_ns;
 }
 
-static enum ks_status add_part(struct idle *idle, int64_t from_ns, int64_t until_ns,
-                               uint32_t thread, int64_t *cause_ns, size_t slot, struct ks_err *err)
-{
-    struct ks_idle_part part = {.from_ns = from_ns,
-                                .until_ns = until_ns,
-                                .sinks = {cause_ns},
-                                .thread = thread,
-                                .slot = (uint32_t)slot};
-    return ks_idle_gaps_add(&idle->gaps, &part, err);
-}
-
 static enum ks_status add_gap(struct idle *idle, const struct gap *gap, int64_t *cause_ns,
                               size_t slot, struct ks_err *err)
 {
     cause_ns[gap->rest] += gap->end_ns - gap->host_until_ns;
-    return add_part(idle, gap->start_ns, gap->host_until_ns, gap->thread, cause_ns, slot, err);
+    struct ks_idle_part part = {.from_ns = gap->start_ns,
+                                .until_ns = gap->host_until_ns,
+                                .sinks = {cause_ns},
+                                .thread = gap->thread,
+                                .slot = (uint32_t)slot};
+    return ks_idle_gaps_add(&idle->gaps, &part, err);
 }
 
 /* ------------------------------------------------------------ streams */
@@ -200,8 +194,9 @@ static enum ks_status share_threads(struct idle *idle, size_t slot, struct ks_er
             continue;
         }
         ks_idle_gaps_next_row(&idle->gaps);
-        KS_TRY(add_part(idle, step->start_ns, step->start_ns + step->dur_ns, thread,
-                        step->idle_by_cause_ns, slot, err));
+        int64_t end_ns = step->start_ns + step->dur_ns;
+        struct gap gap = {step->start_ns, end_ns, end_ns, thread, KS_IDLE_UNKNOWN};
+        KS_TRY(add_gap(idle, &gap, step->idle_by_cause_ns, slot, err));
     }
     return KS_OK;
 }

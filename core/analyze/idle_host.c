@@ -367,47 +367,88 @@ static void end_of_rows(struct ks_idle_host *host, struct ks_idle_thread *thread
     }
 }
 
+/* What a row changes on its thread. */
+struct news {
+    enum state state;
+    int64_t now_ns;
+    int64_t end_ns;
+    bool is_joining; /* the thread turns out to run backward() */
+    bool is_waiting; /* the operator around the row waits for the device from here on */
+    bool is_last;
+};
+
+static struct news read_row(struct ks_idle_host *host, const struct ks_idle_thread *thread,
+                            const struct ks_sweep_row *row, int64_t now_ns, unsigned flags)
+{
+    return (struct news){
+        .state = state_of(row, flags),
+        .now_ns = now_ns,
+        .end_ns = clock_at(host, row->end_ns),
+        .is_joining = (flags & KS_NAME_BACKWARD) && !thread->is_backer,
+        .is_waiting = is_call(row->category) && (flags & (KS_NAME_SYNC | KS_NAME_COPY)) &&
+                      thread->sync_op_until_ns > now_ns,
+        .is_last = thread->rows_left == 1,
+    };
+}
+
+/* Most rows lie inside others of their state, and change nothing. */
+static bool is_change(const struct ks_idle_thread *thread, const struct news *news)
+{
+    return !thread->has_begun || news->is_last || news->is_joining || news->is_waiting ||
+           (news->state != OPEN_COUNT && news->end_ns > thread->end_ns[news->state]);
+}
+
+static void apply(struct ks_idle_host *host, struct ks_idle_thread *thread, const struct news *news)
+{
+    if (thread->is_backer || news->is_joining) {
+        advance_backers(host->backers, news->now_ns);
+    }
+    if (thread->is_asked) {
+        settle(host, thread, news->now_ns);
+    }
+    if (!thread->has_begun) {
+        begin_thread(host, thread);
+    }
+    if (news->is_joining) {
+        join_backers(host, thread);
+    }
+    if (news->state != OPEN_COUNT) {
+        open_state(host, thread, news->state, news->now_ns, news->end_ns);
+    }
+    if (news->is_waiting) {
+        open_state(host, thread, STATE_SYNC, news->now_ns, thread->sync_op_until_ns);
+    }
+}
+
+static bool is_counted(enum ks_category category)
+{
+    return is_call(category) || category == KS_CATEGORY_CPU_OP ||
+           category == KS_CATEGORY_USER_ANNOTATION;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void note_row(struct ks_idle_host *host, const struct ks_sweep_row *row, int64_t now_ns)
 {
     struct ks_idle_thread *thread = &host->threads[host->index_of[row->lane] - 1];
     bool is_named = row->category != KS_CATEGORY_PYTHON;
     unsigned flags = is_named ? ks_row_names_get(&host->analyzer->names, row->name) : 0;
-    enum state state = state_of(row, flags);
-    int64_t end_ns = clock_at(host, row->end_ns);
-    if (thread->is_asked && (is_call(row->category) || row->category == KS_CATEGORY_CPU_OP ||
-                             row->category == KS_CATEGORY_USER_ANNOTATION)) {
+    struct news news = read_row(host, thread, row, now_ns, flags);
+    if (thread->is_asked && is_counted(row->category)) {
         count_row(thread, now_ns);
     }
-    bool is_joining = (flags & KS_NAME_BACKWARD) && !thread->is_backer;
-    bool is_last = --thread->rows_left == 0;
-    bool is_waiting = is_call(row->category) && (flags & (KS_NAME_SYNC | KS_NAME_COPY)) &&
-                      thread->sync_op_until_ns > now_ns;
-    bool is_news = !thread->has_begun || is_last || is_joining || is_waiting ||
-                   (state != OPEN_COUNT && end_ns > thread->end_ns[state]);
-    if (is_news && (thread->is_backer || is_joining)) {
-        advance_backers(host->backers, now_ns);
+    if (is_change(thread, &news)) {
+        apply(host, thread, &news);
     }
-    if (is_news && thread->is_asked) {
-        settle(host, thread, now_ns);
+    if (row->category == KS_CATEGORY_CPU_OP && (flags & KS_NAME_SYNC)) {
+        thread->sync_op_until_ns = later(thread->sync_op_until_ns, news.end_ns);
     }
-    if (!thread->has_begun) {
-        begin_thread(host, thread);
-    }
-    if (is_joining) {
-        join_backers(host, thread);
-    }
-    if (state != OPEN_COUNT) {
-        open_state(host, thread, state, now_ns, end_ns);
-    }
-    if (is_waiting) {
-        open_state(host, thread, STATE_SYNC, now_ns, thread->sync_op_until_ns);
-    }
-    if (row->category == KS_CATEGORY_CPU_OP && (flags & KS_NAME_SYNC) &&
-        end_ns > thread->sync_op_until_ns) {
-        thread->sync_op_until_ns = end_ns;
-    }
-    thread->seen_until_ns = end_ns > thread->seen_until_ns ? end_ns : thread->seen_until_ns;
-    if (is_last) {
+    thread->seen_until_ns = later(thread->seen_until_ns, news.end_ns);
+    thread->rows_left--;
+    if (news.is_last) {
         end_of_rows(host, thread, now_ns);
     }
 }

@@ -280,7 +280,7 @@ static void test_backward_thread(void **state)
            {0, 7, KERNEL, "c", 300, 10, 3});
     compute();
     /* 10..140 by thread 2: loader 40, relu 10, then its own 40 and host code 40, of which its
-     * first row takes 2; 140..150 launch. 160..290 by thread 1: Add 20, host code 110; 10 launch. */
+     * first row takes 2; 140..150 launch. By thread 1 Add 20, host code 110; then 10 launch. */
     check_device((struct causes){.data = 40,
                                  .host_code = 10 + 10 + 20 - 2 + 20 + 90,
                                  .launch = 10 + 40 + 10 + 20 + 10,
