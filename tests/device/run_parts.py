@@ -120,6 +120,17 @@ def averages(bench):
     bench.python("compare_averages.py", bench.kscope, folder)
 
 
+def planted(bench):
+    """Idle time has the cause that was planted."""
+    folder = bench.work / "planted"
+    try:
+        bench.python("planted_waits.py", bench.kscope, folder)
+    finally:
+        if folder.exists():
+            with tarfile.open(bench.out / "planted.tar", "w") as tar:
+                tar.add(folder, "planted")
+
+
 def stored(bench):
     """Every stored trace alone, then the two ranks of one run together."""
     traces = sorted(DATA.glob("*.pt.trace.json.gz"))
@@ -144,7 +155,7 @@ def stored(bench):
         raise PartFailed("; ".join(wrong) or f"no traces in {DATA.name}")
 
 
-PARTS = (versions, doctor, unprofiled, recorded, averages, stored)
+PARTS = (versions, doctor, unprofiled, recorded, averages, planted, stored)
 
 
 def main():

@@ -182,3 +182,82 @@ def test_wrong_run(tmp_path, part, value):
 def test_without_gpu_the_saving_is_left_out(tmp_path):
     status, text = check_run(tmp_path, RUN_REPORT | {"devices": [], "findings": []}, device="cpu")
     assert status == 0 and "skipped" in text
+
+
+# ---------------------------------------------------------------- planted_waits.py
+
+CAUSES = {"data": 0, "sync": 0, "host_code": 1_000_000, "launch": 500_000, "profiler": 0}
+
+
+def idle_step(copied_ns=0, **grown):
+    causes = {cause: ns + grown.get(cause, 0) for cause, ns in CAUSES.items()}
+    parts = {"memcpy": copied_ns}
+    return {"idle_ns": sum(causes.values()), "idle_by_cause_ns": causes, "breakdown_ns": parts}
+
+
+def check_planted(folder, planted, plants, control=None, odd=None):
+    """`odd`: the first planted step, when it is another than the rest."""
+    for name, step in (("control", control or idle_step()), ("planted", planted)):
+        first = odd if odd and name == "planted" else step
+        doc = json.dumps({"steps": [first, *[step] * 3]})
+        (folder / f"case.{name}.pt.trace.json.gz").write_text(doc)
+    none = {key: 0 for key in plants}
+    text = json.dumps({"control": [none] * 4, "planted": [plants] * 4})
+    (folder / "case.plants.json").write_text(text)
+    kscope = folder / "kscope"
+    kscope.write_text('#!/bin/sh\ncat "$3"\n')
+    kscope.chmod(0o755)
+    return run("planted_waits.py", "--check", kscope, folder)
+
+
+@pytest.mark.parametrize("found_ns", [10_000_000, 9_510_000, 10_490_000])
+def test_planted_wait(tmp_path, found_ns):
+    plants = {"data": 10_000_000, "host_code": 0}
+    status, text = check_planted(tmp_path, idle_step(data=found_ns), plants)
+    assert (status, text.splitlines()[-1]) == (0, "plants 8, wrong 0")
+
+
+@pytest.mark.parametrize(
+    "grown",
+    [
+        {"data": 9_490_000},
+        {"data": 10_510_000},
+        {"data": 10_000_000, "host_code": 510_000},
+        {"sync": 10_000_000},
+        {},
+    ],
+)
+def test_wait_that_is_not_found(tmp_path, grown):
+    plants = {"data": 10_000_000, "host_code": 0}
+    status, text = check_planted(tmp_path, idle_step(**grown), plants)
+    assert status == 1 and "WRONG" in text
+
+
+@pytest.mark.parametrize("found_ns, status", [(1_099_000, 0), (1_101_000, 1), (899_000, 1)])
+def test_short_wait_has_100_us(tmp_path, found_ns, status):
+    assert check_planted(tmp_path, idle_step(data=found_ns), {"data": 1_000_000})[0] == status
+
+
+def test_causes_that_do_not_add_up(tmp_path):
+    step = idle_step(data=10_000_000) | {"idle_ns": 1}
+    assert check_planted(tmp_path, step, {"data": 10_000_000})[0] == 1
+
+
+@pytest.mark.parametrize("copied_ns, status", [(7_000_000, 0), (6_000_000, 1)])
+def test_copies_are_taken_off(tmp_path, copied_ns, status):
+    step = idle_step(copied_ns, sync=2_000_000, launch=1_000_000)
+    assert check_planted(tmp_path, step, {"in_copies_ns": 10_000_000})[0] == status
+
+
+def test_control_is_taken_off(tmp_path):
+    busy = idle_step(data=4_000_000)
+    assert check_planted(tmp_path, idle_step(data=14_000_000), {"data": 10_000_000}, busy)[0] == 0
+
+
+def test_one_step_that_something_else_held_up(tmp_path):
+    odd, plants = idle_step(data=19_000_000), {"data": 10_000_000}
+    assert check_planted(tmp_path, idle_step(data=10_000_000), plants, odd=odd)[0] == 0
+
+
+def test_no_plants(tmp_path):
+    assert run("planted_waits.py", "--check", "kscope", tmp_path)[0] == 1
