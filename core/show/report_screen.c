@@ -1,6 +1,6 @@
 /* The overview: what a user must know, on one screen of 24 lines. Order: the verdict, what was read
- * and what is wrong with it, where a step's time goes, the devices, what to change first, what was
- * looked at, and the command to type next. */
+ * and what is wrong with it, where a step's time goes, the devices, why they idle, what to change
+ * first, what was looked at, and the command to type next. */
 #include "show/report.h"
 
 #include <math.h>
