@@ -49,6 +49,18 @@ enum ks_role {
     KS_ROLE_COUNT,
 };
 
+/* Phases of training (docs/analyses/phases.md). */
+enum ks_phase {
+    KS_PHASE_DATA,
+    KS_PHASE_TRANSFER,
+    KS_PHASE_FORWARD,
+    KS_PHASE_LOSS,
+    KS_PHASE_BACKWARD,
+    KS_PHASE_OPTIMIZER,
+    KS_PHASE_OTHER,
+    KS_PHASE_COUNT,
+};
+
 struct ks_step {
     int64_t number; /* N of ProfilerStep#N; else counted from 0 */
     uint32_t index; /* 0-based within its rank */
@@ -70,6 +82,13 @@ struct ks_step {
         input_wait_ns; /* time its thread spends in the loader's __next__ inside the true step */
     int64_t input_idle_ns;               /* of that, time in which no device of the rank works */
     int64_t breakdown_ns[KS_ROLE_COUNT]; /* adds up to dur_ns */
+    int64_t phases_ns[KS_PHASE_COUNT];   /* adds up to dur_ns */
+};
+
+/* Host span of a step, whether the scope keeps the step or not. */
+struct ks_step_span_fact {
+    int64_t start_ns;
+    int64_t end_ns;
 };
 
 struct ks_device_fact {
@@ -194,8 +213,10 @@ struct ks_facts {
     enum ks_step_source step_source;
     struct ks_step *steps; /* by source, then time */
     size_t step_count;
-    struct ks_step_range *step_ranges; /* one for each source */
-    int64_t step_ns_total;             /* sum of dur_ns of the complete steps */
+    struct ks_step_range *step_ranges;    /* one for each source */
+    struct ks_step_span_fact *step_spans; /* of all steps, by source, then time */
+    struct ks_step_range *step_span_ranges;
+    int64_t step_ns_total; /* sum of dur_ns of the complete steps */
     size_t complete_step_count;
 
     struct ks_device_fact *devices;

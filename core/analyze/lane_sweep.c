@@ -21,7 +21,8 @@ static const uint64_t slice_columns =
 static const uint64_t gpu_columns =
     KS_COLUMN_BIT(KS_GPU_COL_start_ns) | KS_COLUMN_BIT(KS_GPU_COL_dur_ns) |
     KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
-    KS_COLUMN_BIT(KS_GPU_COL_category) | KS_COLUMN_BIT(KS_GPU_COL_flags);
+    KS_COLUMN_BIT(KS_GPU_COL_launch_lane) | KS_COLUMN_BIT(KS_GPU_COL_category) |
+    KS_COLUMN_BIT(KS_GPU_COL_flags);
 
 /* First lane of a source from `source` on. Lanes ascend by track, and the tracks of a source are
  * made while its file is read, so that those of one source follow each other. */
@@ -178,15 +179,19 @@ static void show_row(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *
     if (cursor->is_gpu) {
         const struct ks_gpu_cols *col = &cursor->scan.gpu.col;
         *row =
-            (struct ks_sweep_row){col->start_ns[i],  ks_sum_add(col->start_ns[i], col->dur_ns[i]),
-                                  col->launch_ns[i], cursor->lane,
-                                  col->name[i],      col->category[i],
-                                  col->flags[i]};
+            (struct ks_sweep_row){col->start_ns[i],    ks_sum_add(col->start_ns[i], col->dur_ns[i]),
+                                  col->launch_ns[i],   cursor->lane,
+                                  col->launch_lane[i], col->name[i],
+                                  col->category[i],    col->flags[i]};
     } else {
         const struct ks_slice_cols *col = &cursor->scan.slice.col;
-        *row = (struct ks_sweep_row){col->start_ns[i], ks_sum_add(col->start_ns[i], col->dur_ns[i]),
-                                     KS_TIME_NONE,     cursor->lane,
-                                     col->name[i],     col->category[i],
+        *row = (struct ks_sweep_row){col->start_ns[i],
+                                     ks_sum_add(col->start_ns[i], col->dur_ns[i]),
+                                     KS_TIME_NONE,
+                                     cursor->lane,
+                                     0,
+                                     col->name[i],
+                                     col->category[i],
                                      col->flags[i]};
     }
 }

@@ -24,6 +24,7 @@ const struct ks_analysis *ks_analysis_at(size_t index);
 
 enum ks_status ks_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_breakdown_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_phases_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_devices_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_kernels_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_launches_compute(struct ks_analyzer *analyzer, struct ks_err *err);

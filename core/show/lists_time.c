@@ -49,6 +49,12 @@ static struct ks_cell step_unprofiled(const struct ks_view *view, size_t row)
         .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, breakdown_ns[role])                        \
     }
 
+#define STEP_PHASE(phase, name, where)                                                             \
+    {                                                                                              \
+        .key = "phases_ns." name, .title = name, .unit = KS_CELL_TIME, .places = where,            \
+        KS_COLUMN_OF(ks_step, phases_ns[phase])                                                    \
+    }
+
 static const struct ks_column step_columns[] = {
     {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
     {.key = "index", .title = "index", .places = KS_COLUMN_JSON, .cell = step_index},
@@ -125,12 +131,57 @@ static const struct ks_column step_columns[] = {
     STEP_ROLE(KS_ROLE_DATALOADER, "dataloader", "loader"),
     STEP_ROLE(KS_ROLE_CPU, "cpu", "cpu"),
     STEP_ROLE(KS_ROLE_OTHER, "other", "other"),
+    STEP_PHASE(KS_PHASE_DATA, "data", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_TRANSFER, "transfer", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_FORWARD, "forward", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_LOSS, "loss", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_BACKWARD, "backward", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_OPTIMIZER, "optimizer", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_OTHER, "other", KS_COLUMN_JSON),
     {.key = NULL},
 };
 
 const struct ks_list ks_list_steps = {
     .name = "steps",
     .columns = step_columns,
+    .empty = "No steps were found in the trace.",
+    .row_count = step_count,
+    .row = step_row,
+};
+
+/* ------------------------------------------------------------------ phases */
+
+/* The same rows as steps, by what they are for; JSON has these numbers in steps[].phases_ns. */
+static const struct ks_column phase_columns[] = {
+    {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
+    {.key = "rank",
+     .title = "rank",
+     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
+     .cell = step_rank,
+     .reason = NO_RANK},
+    {.key = "complete",
+     .title = "complete",
+     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
+     .field = KS_FIELD_BOOL,
+     KS_COLUMN_OF(ks_step, is_complete)},
+    {.key = "dur_ns",
+     .title = "time",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_step, dur_ns)},
+    STEP_PHASE(KS_PHASE_DATA, "data", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_TRANSFER, "transfer", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_FORWARD, "forward", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_LOSS, "loss", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_BACKWARD, "backward", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_OPTIMIZER, "optimizer", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_OTHER, "other", KS_COLUMN_BOTH),
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_phases = {
+    .name = "phases",
+    .columns = phase_columns,
     .empty = "No steps were found in the trace.",
     .row_count = step_count,
     .row = step_row,

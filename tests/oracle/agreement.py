@@ -153,6 +153,9 @@ def holds_together(doc):
         parts = s["breakdown_ns"]
         if sum(parts.values()) != s["dur_ns"] or min(parts.values()) < 0:
             out.append(f"step {s['rank']}/{s['index']}: breakdown {parts} of {s['dur_ns']}")
+        parts = s["phases_ns"]
+        if sum(parts.values()) != s["dur_ns"] or min(parts.values()) < 0:
+            out.append(f"step {s['rank']}/{s['index']}: phases {parts} of {s['dur_ns']}")
         if s["host_ns"] is not None and s["host_ns"] < 0:
             out.append(f"step {s['rank']}/{s['index']}: host span {s['host_ns']}")
     for o in doc["operators"]:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 
 import twin_operators
+import twin_phases
 from twin_intervals import intersect, length, subtract, union
 from twin_read import WORK, as_number, read
 
@@ -183,7 +184,21 @@ class Twin:
                     "breakdown_ns": self.breakdown(source, start, free),
                 }
             )
+        self.add_phases(source, marks, out)
         return out
+
+    @staticmethod
+    def add_phases(source, marks, rows):
+        if not marks:
+            return
+        spans_of = []
+        for mark, row in zip(marks, rows, strict=True):
+            start = row["start"] - source.base_ns
+            spans_of.append((mark.start, mark.end, start, start + row["dur_ns"]))
+        main = (marks[0].pid, marks[0].tid)
+        phases = twin_phases.phases_of(source, spans_of, main, is_communication)
+        for row, parts in zip(rows, phases, strict=True):
+            row["phases_ns"] = parts
 
     @staticmethod
     def work_by_step(source, marks):
