@@ -168,6 +168,60 @@ struct ks_copy_fact {
     int64_t zero_duration_calls;
 };
 
+/* A line of a program (docs/analyses/places.md). */
+struct ks_place {
+    struct ks_str file; /* texts live as long as the facts */
+    int64_t line;
+    struct ks_str function;
+    struct ks_str text; /* "file:line (function)", for people */
+    bool is_exact;   /* the line of the call; else the first line of the function */
+    bool is_library; /* no frame of the user's code was open */
+};
+
+/* What a place is asked for. */
+enum ks_place_kind { KS_PLACE_OPERATOR, KS_PLACE_SYNC, KS_PLACE_COPY, KS_PLACE_LAUNCH };
+
+/* How often an operator, or calls of a kind inside of it, come from a place. */
+struct ks_place_use {
+    struct ks_strid op;
+    enum ks_place_kind kind;
+    uint32_t place; /* index */
+    int64_t calls;
+    int64_t total_ns;
+};
+
+/* One waiting or copying call of a trace with frames, in order of time within its thread. */
+struct ks_place_call {
+    uint32_t source;
+    struct ks_strid op, call;
+    uint32_t place; /* index or UINT32_MAX */
+    int64_t start_ns;
+};
+
+enum { KS_SITE_STEPS_MAX = 16 };
+
+/* Calls of one kind that one operator makes at one place (docs/analyses/syncs.md). */
+struct ks_call_site {
+    uint32_t source;
+    struct ks_strid op;               /* outermost aten operator around, else the call itself */
+    struct ks_strid call;             /* name of the runtime or driver call */
+    struct ks_strid copy_kind;        /* copies: name of the GPU row */
+    const struct ks_place *place;     /* NULL unknown */
+    int64_t device;                   /* KS_UNKNOWN: the rank has several */
+    int64_t count;                    /* calls; copies: copies */
+    int64_t complete_count;           /* of these, in complete steps */
+    int64_t steps_with;               /* steps that hold some */
+    int64_t steps[KS_SITE_STEPS_MAX]; /* numbers of the first of them */
+    size_t step_count;
+    int64_t last_step; /* index + 1 of the step counted last */
+    int64_t total_ns;  /* duration of the calls */
+    int64_t wait_ns;   /* syncs: of this, time in which a device of the rank works */
+    int64_t device_ns; /* copies: time on the device */
+    int64_t bytes;     /* copies: KS_UNKNOWN when no row says */
+    double per_step;   /* in a complete step; NaN without one */
+    bool is_pageable;  /* copies: the host side is not pinned */
+};
+
 struct ks_link_fact {
     int64_t launches; /* calls meant to launch work */
     int64_t kernel_launches, graph_launches, memcpy_launches, memset_launches;
@@ -229,6 +283,17 @@ struct ks_facts {
     size_t kernel_count;
     struct ks_copy_fact *copies; /* by total_ns descending, then kind */
     size_t copy_count;
+    bool has_frames; /* places come from the trace's own Python frames */
+    struct ks_place *places;
+    size_t place_count;
+    struct ks_place_use *place_uses; /* by operator's id, kind, calls descending */
+    size_t place_use_count;
+    struct ks_place_call *place_calls;
+    size_t place_call_count;
+    struct ks_call_site *syncs; /* by wait_ns, then total_ns, descending */
+    size_t sync_count;
+    struct ks_call_site *copy_sites; /* by device_ns descending */
+    size_t copy_site_count;
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
@@ -243,6 +308,12 @@ struct ks_facts {
 /* Computes everything. `facts` must be zeroed; release it also after an error. */
 enum ks_status ks_facts_compute(const struct ks_trace *trace, const struct ks_scope *scope,
                                 struct ks_facts *facts, struct ks_err *err) KS_MUST_CHECK;
+/* The same, with places from the facts of another recording of the same program that has Python
+ * frames (NULL: none). What is taken from it is copied. */
+enum ks_status ks_facts_compute_with_places(const struct ks_trace *trace,
+                                            const struct ks_scope *scope,
+                                            const struct ks_facts *framed, struct ks_facts *facts,
+                                            struct ks_err *err) KS_MUST_CHECK;
 void ks_facts_release(struct ks_facts *facts);
 
 /* What torch calls the row: its name, or "ProfilerStep*". */

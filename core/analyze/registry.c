@@ -6,6 +6,7 @@ static const struct ks_analysis analyses[] = {
     {"phases", ks_phases_compute},       {"devices", ks_devices_compute},
     {"kernels", ks_kernels_compute},     {"launches", ks_launches_compute},
     {"inputs", ks_inputs_compute},       {"recorder cost", ks_recorder_cost_compute},
+    {"syncs", ks_syncs_compute},
     {"operators", ks_operators_compute},
 };
 

@@ -60,6 +60,27 @@ def copies(doc, twin):
     return out + compare_rows("copies", got, {(kind,): row for kind, row in want.items()})
 
 
+def summed(rows, columns, *keys):
+    """Rows of several places added up."""
+    out = {}
+    for row in rows:
+        key = (row["where"]["rank"], row["where"]["operator"], *(row[k] for k in keys))
+        mine = out.setdefault(key, dict.fromkeys(columns, 0))
+        for column in columns:
+            mine[column] += row[column] or 0
+    return out
+
+
+def syncs(doc, twin):
+    got = summed(doc["syncs"], ("count", "wait_ns", "total_ns"), "call")
+    return compare_rows("syncs", got, twin.syncs())
+
+
+def copy_sites(doc, twin):
+    got = summed(doc["copy_sites"], ("count", "bytes", "device_ns", "total_ns"), "call", "kind")
+    return compare_rows("copy_sites", got, twin.copy_sites())
+
+
 def near(value, exact):
     """A double printed with at least twelve digits."""
     return abs(Fraction(value) - exact) <= abs(exact) / 10**12 + Fraction(1, 10**12)
@@ -128,7 +149,18 @@ def inputs(doc, twin):
     return [] if got == want else [f"inputs events: got {got}, want {want}"]
 
 
-PARTS = (inputs, devices, streams, kernels, copies, links, steps, operators)
+PARTS = (
+    inputs,
+    devices,
+    streams,
+    kernels,
+    copies,
+    copy_sites,
+    syncs,
+    links,
+    steps,
+    operators,
+)
 
 
 def differences(doc, twin):

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import twin_operators
 import twin_phases
+import twin_syncs
 from twin_intervals import intersect, length, subtract, union
 from twin_read import WORK, as_number, read
 
@@ -258,6 +259,16 @@ class Twin:
             left = subtract(left, covered)
         out["other"] = length(left)
         return out
+
+    # ---- waits and copies
+
+    def syncs(self):
+        """{(rank, operator, call): row}"""
+        return twin_syncs.syncs(self.sources)
+
+    def copy_sites(self):
+        """{(rank, operator, call, kind): row}"""
+        return twin_syncs.copy_sites(self.sources)
 
     # ---- operators
 
