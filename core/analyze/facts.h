@@ -239,6 +239,12 @@ struct ks_input_fact {
     uint32_t source;
     bool has_loader; /* some loader span was seen */
     uint64_t batches;
+    uint64_t step_batches;  /* of these, asked for in complete steps */
+    int64_t first_batch_ns; /* the first wait of the recording, whole */
+    int64_t wait_ns_median; /* over complete steps; KS_UNKNOWN without one */
+    int64_t wait_ns_p95;
+    int64_t wait_ns_max;
+    int64_t transfer_ns; /* phase transfer in complete steps */
     int64_t wait_ns_total; /* step thread in the loader's __next__ */
     int64_t
         idle_wait_ns_total; /* of that, time in which the compute device was idle (GPU), or all */
