@@ -234,8 +234,8 @@ void ks_findings_release(struct ks_findings *findings)
     *findings = (struct ks_findings){0};
 }
 
-void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts,
-                           struct ks_strid op, enum ks_place_kind kind)
+void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts, struct ks_strid op,
+                           enum ks_place_kind kind)
 {
     struct ks_place_match match;
     if (ks_places_find(facts, op, kind, &match) && 2 * match.share >= 1) {

@@ -46,11 +46,11 @@ struct walk {
     ks_call_cb visit;
     void *user;
     struct ks_call_places *places;
-    uint8_t *names;       /* NAME_* by string id */
-    struct list ops;      /* open_op */
-    struct list frames;   /* open_frame */
-    struct list engines;  /* engine_call, of the source */
-    uint32_t engine_lane; /* forward thread of the source */
+    uint8_t *names;         /* NAME_* by string id */
+    struct list ops;        /* open_op */
+    struct list frames;     /* open_frame */
+    struct list engines;    /* engine_call, of the source */
+    uint32_t engine_lane;   /* forward thread of the source */
     struct ks_map place_of; /* (frame name, call from) -> 1 + place */
     struct ks_map forward;  /* (lane, sequence number) -> 1 + place */
     uint32_t source;
@@ -403,9 +403,8 @@ static enum ks_status lane_has_frames(const struct ks_trace *trace, const struct
 
 static enum ks_status walk_lane(struct walk *w, const struct ks_lane *lane, struct ks_err *err)
 {
-    uint64_t columns =
-        KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
-        KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_category);
+    uint64_t columns = KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
+                       KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_category);
     if (w->knows_places) {
         columns |= KS_COLUMN_BIT(KS_SLICE_COL_seq) | KS_COLUMN_BIT(KS_SLICE_COL_aux) |
                    KS_COLUMN_BIT(KS_SLICE_COL_concrete);
@@ -482,10 +481,10 @@ enum ks_status ks_call_walk(const struct ks_trace *trace, ks_call_cb visit, void
     *has_frames = false;
     w.names = ks_alloc((size_t)ks_trace_str_count(trace) + 1, sizeof(*w.names));
     bool *framed = ks_alloc(lane_count + 1, sizeof(*framed));
-    enum ks_status status =
-        w.names && framed ? walk_all(&w, framed, has_frames, err)
-                          : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
-                                    "Cannot follow calls: lanes=%zu", lane_count);
+    enum ks_status status = w.names && framed
+                                ? walk_all(&w, framed, has_frames, err)
+                                : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                          "Cannot follow calls: lanes=%zu", lane_count);
     ks_free(framed);
     ks_free(w.names);
     ks_free(w.ops.items);

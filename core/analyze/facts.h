@@ -174,8 +174,8 @@ struct ks_place {
     int64_t line;
     struct ks_str function;
     struct ks_str text; /* "file:line (function)", for people */
-    bool is_exact;   /* the line of the call; else the first line of the function */
-    bool is_library; /* no frame of the user's code was open */
+    bool is_exact;      /* the line of the call; else the first line of the function */
+    bool is_library;    /* no frame of the user's code was open */
 };
 
 /* What a place is asked for. */
@@ -244,7 +244,7 @@ struct ks_input_fact {
     int64_t wait_ns_median; /* over complete steps; KS_UNKNOWN without one */
     int64_t wait_ns_p95;
     int64_t wait_ns_max;
-    int64_t transfer_ns; /* phase transfer in complete steps */
+    int64_t transfer_ns;   /* phase transfer in complete steps */
     int64_t wait_ns_total; /* step thread in the loader's __next__ */
     int64_t
         idle_wait_ns_total; /* of that, time in which the compute device was idle (GPU), or all */
@@ -292,7 +292,7 @@ struct ks_facts {
     bool has_frames; /* places come from the trace's own Python frames */
     struct ks_place *places;
     size_t place_count;
-    struct ks_place_use *place_uses; /* by operator's id, kind, calls descending */
+    struct ks_place_use *place_uses; /* by operator, kind, calls descending */
     size_t place_use_count;
     struct ks_place_call *place_calls;
     size_t place_call_count;

@@ -81,15 +81,21 @@ enum ks_status ks_place_table_note(struct ks_place_table *table, const struct ks
     return KS_OK;
 }
 
-static int compare_uses(const void *left, const void *right)
+static int compare_places(const struct ks_place *a, const struct ks_place *b)
 {
+    int order = ks_str_compare(a->file, b->file);
+    return order ? order : (a->line > b->line) - (a->line < b->line);
+}
+
+static int compare_uses(const void *left, const void *right, void *user)
+{
+    const struct ks_facts *facts = user;
     const struct ks_place_use *a = left;
     const struct ks_place_use *b = right;
-    if (a->op.v != b->op.v) {
-        return a->op.v < b->op.v ? -1 : 1;
-    }
-    if (a->kind != b->kind) {
-        return a->kind < b->kind ? -1 : 1;
+    int order =
+        ks_str_compare(ks_trace_str(facts->trace, a->op), ks_trace_str(facts->trace, b->op));
+    if (order || a->kind != b->kind) {
+        return order ? order : (a->kind > b->kind) - (a->kind < b->kind);
     }
     if (a->calls != b->calls) {
         return a->calls > b->calls ? -1 : 1;
@@ -97,7 +103,16 @@ static int compare_uses(const void *left, const void *right)
     if (a->total_ns != b->total_ns) {
         return a->total_ns > b->total_ns ? -1 : 1;
     }
-    return (a->place > b->place) - (a->place < b->place);
+    order = compare_places(&facts->places[a->place], &facts->places[b->place]);
+    return order ? order : (a->place > b->place) - (a->place < b->place);
+}
+
+static void sort_uses(struct ks_facts *facts)
+{
+    if (facts->place_use_count > 0) {
+        qsort_r(facts->place_uses, facts->place_use_count, sizeof(*facts->place_uses), compare_uses,
+                facts);
+    }
 }
 
 enum ks_status ks_place_table_publish(const struct ks_place_table *table, struct ks_facts *facts,
@@ -109,9 +124,9 @@ enum ks_status ks_place_table_publish(const struct ks_place_table *table, struct
     }
     if (table->count > 0) {
         memcpy(facts->place_uses, table->uses, table->count * sizeof(*table->uses));
-        qsort(facts->place_uses, table->count, sizeof(*table->uses), compare_uses);
     }
     facts->place_use_count = table->count;
+    sort_uses(facts);
     return KS_OK;
 }
 
@@ -121,8 +136,7 @@ static enum ks_status copy_text(struct ks_facts *facts, struct ks_str *text, str
     return text->ptr ? KS_OK : fail_nomem(err, facts->place_count);
 }
 
-static enum ks_status write_text(struct ks_facts *facts, struct ks_place *place,
-                                 struct ks_err *err)
+static enum ks_status write_text(struct ks_facts *facts, struct ks_place *place, struct ks_err *err)
 {
     enum { NUMBER_SIZE = 32 };
     size_t size = place->file.len + place->function.len + NUMBER_SIZE;
@@ -168,9 +182,7 @@ enum ks_status ks_place_table_adopt(const struct ks_facts *framed, struct ks_fac
             facts->place_uses[facts->place_use_count++] = use;
         }
     }
-    if (facts->place_use_count > 0) {
-        qsort(facts->place_uses, facts->place_use_count, sizeof(*facts->place_uses), compare_uses);
-    }
+    sort_uses(facts);
     return KS_OK;
 }
 

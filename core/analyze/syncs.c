@@ -33,7 +33,7 @@ struct kept_call {
 struct copy {
     uint32_t launch_lane;
     int64_t launch_ns;
-    uint32_t kind; /* name of the GPU row */
+    uint32_t kind;   /* name of the GPU row */
     uint32_t device; /* track */
     int64_t bytes;
     int64_t dur_ns;
@@ -120,8 +120,7 @@ static enum ks_status collect_copies(struct state *state, struct ks_err *err)
                      KS_COLUMN_BIT(KS_GPU_COL_lane) | KS_COLUMN_BIT(KS_GPU_COL_dur_ns) |
                          KS_COLUMN_BIT(KS_GPU_COL_bytes) | KS_COLUMN_BIT(KS_GPU_COL_name) |
                          KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
-                         KS_COLUMN_BIT(KS_GPU_COL_launch_lane) |
-                         KS_COLUMN_BIT(KS_GPU_COL_category),
+                         KS_COLUMN_BIT(KS_GPU_COL_launch_lane) | KS_COLUMN_BIT(KS_GPU_COL_category),
                      0, ks_trace_rows(trace, KS_TABLE_gpu));
     while ((status = ks_gpu_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
@@ -215,8 +214,8 @@ static enum ks_status measure_waits(struct state *state, size_t begin, size_t en
         }
     }
     qsort(queries, count, sizeof(*queries), compare_queries);
-    enum ks_status status = ks_device_busy_answer(state->analyzer, state->calls[begin].source,
-                                                  queries, count, err);
+    enum ks_status status =
+        ks_device_busy_answer(state->analyzer, state->calls[begin].source, queries, count, err);
     ks_free(queries);
     return status;
 }
@@ -225,8 +224,7 @@ static enum ks_status measure_all_waits(struct state *state, struct ks_err *err)
 {
     for (size_t begin = 0, end; begin < state->call_count; begin = end) {
         end = begin;
-        while (end < state->call_count &&
-               state->calls[end].source == state->calls[begin].source) {
+        while (end < state->call_count && state->calls[end].source == state->calls[begin].source) {
             end++;
         }
         KS_TRY(measure_waits(state, begin, end, err));
@@ -338,9 +336,8 @@ static enum ks_status find_site(struct state *state, struct sites *sites,
     KS_TRY(reserve((void **)&sites->items, sites->count, &sites->capacity, sizeof(*sites->items),
                    err));
     bool added = false;
-    uint64_t *slot =
-        ks_map_put(&sites->index, (uint64_t)call->op << 32 | call->name,
-                   (uint64_t)copy_kind << 32 | call->place, &added);
+    uint64_t *slot = ks_map_put(&sites->index, (uint64_t)call->op << 32 | call->name,
+                                (uint64_t)copy_kind << 32 | call->place, &added);
     if (!slot) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot group calls: count=%zu",
                        sites->count);

@@ -1,7 +1,6 @@
 /* Lists of calls by place: what waits for the device, and what copies. */
 #include "show/lists.h"
 
-
 static struct ks_cell place_cell(const struct ks_call_site *site)
 {
     return site->place ? ks_cell_text(site->place->text) : (struct ks_cell){0};
@@ -95,7 +94,10 @@ static const struct ks_column sync_columns[] = {
     SITE_PER_STEP,
     SITE_INT("wait_ns", "GPU works", KS_CELL_TIME, wait_ns),
     SITE_INT("total_ns", "time", KS_CELL_TIME, total_ns),
-    {.key = "steps_with", .title = "steps", .places = KS_COLUMN_JSON, KS_COLUMN_OF(ks_call_site, steps_with)},
+    {.key = "steps_with",
+     .title = "steps",
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_call_site, steps_with)},
     {.key = NULL},
 };
 
@@ -177,7 +179,10 @@ static const struct ks_column copy_columns[] = {
      .reason = "the trace does not say how much was copied"},
     SITE_INT("device_ns", "GPU", KS_CELL_TIME, device_ns),
     SITE_INT("total_ns", "host", KS_CELL_TIME, total_ns),
-    {.key = "steps_with", .title = "steps", .places = KS_COLUMN_JSON, KS_COLUMN_OF(ks_call_site, steps_with)},
+    {.key = "steps_with",
+     .title = "steps",
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_call_site, steps_with)},
     {.key = NULL},
 };
 
@@ -188,4 +193,97 @@ const struct ks_list ks_list_copy_sites = {
     .row_count = copy_count,
     .row = copy_row,
     .write_more = write_copy,
+};
+
+/* ------------------------------------------------------------------ places */
+
+static size_t place_count(const struct ks_view *view)
+{
+    return view->facts->place_use_count;
+}
+
+static const void *place_row(const struct ks_view *view, size_t row)
+{
+    return &view->facts->place_uses[row];
+}
+
+static const struct ks_place *place_of(const struct ks_view *view, size_t row)
+{
+    return &view->facts->places[view->facts->place_uses[row].place];
+}
+
+static struct ks_cell place_kind(const struct ks_view *view, size_t row)
+{
+    static const char *const words[] = {"operator", "sync", "copy", "launch"};
+    return ks_cell_word(words[view->facts->place_uses[row].kind]);
+}
+
+static struct ks_cell place_text(const struct ks_view *view, size_t row)
+{
+    return ks_cell_text(place_of(view, row)->text);
+}
+
+static struct ks_cell place_file(const struct ks_view *view, size_t row)
+{
+    return ks_cell_text(place_of(view, row)->file);
+}
+
+static struct ks_cell place_line(const struct ks_view *view, size_t row)
+{
+    return ks_cell_int(place_of(view, row)->line);
+}
+
+static struct ks_cell place_function(const struct ks_view *view, size_t row)
+{
+    return ks_cell_text(place_of(view, row)->function);
+}
+
+static struct ks_cell place_exact(const struct ks_view *view, size_t row)
+{
+    return ks_cell_bool(place_of(view, row)->is_exact);
+}
+
+static struct ks_cell place_library(const struct ks_view *view, size_t row)
+{
+    return ks_cell_bool(place_of(view, row)->is_library);
+}
+
+static const struct ks_column place_columns[] = {
+    {.key = "operator",
+     .title = "operator",
+     .unit = KS_CELL_NAME,
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_ID,
+     KS_COLUMN_OF(ks_place_use, op)},
+    {.key = "kind", .title = "what", .places = KS_COLUMN_BOTH, .cell = place_kind},
+    {.key = "place",
+     .title = "place",
+     .unit = KS_CELL_NAME,
+     .places = KS_COLUMN_SCREEN,
+     .cell = place_text},
+    {.key = "file", .title = "file", .places = KS_COLUMN_JSON, .cell = place_file},
+    {.key = "line", .title = "line", .places = KS_COLUMN_JSON, .cell = place_line},
+    {.key = "function", .title = "function", .places = KS_COLUMN_JSON, .cell = place_function},
+    {.key = "exact_line", .title = "exact", .places = KS_COLUMN_JSON, .cell = place_exact},
+    {.key = "library", .title = "library", .places = KS_COLUMN_JSON, .cell = place_library},
+    {.key = "calls",
+     .title = "calls",
+     .unit = KS_CELL_COUNT,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_place_use, calls)},
+    {.key = "total_ns",
+     .title = "time",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_place_use, total_ns)},
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_places = {
+    .name = "places",
+    .columns = place_columns,
+    .sort = "total_ns",
+    .empty = "No Python frames were recorded (with_stack=True records them).",
+    .row_count = place_count,
+    .row = place_row,
 };

@@ -144,7 +144,8 @@ static void add_site_reasons(struct document *doc, const struct ks_list *list,
             add_reason(doc, list->name, "where.rank", "the file does not name its rank");
         }
         if (sites[i].device == KS_UNKNOWN) {
-            add_reason(doc, list->name, "where.device", "the rank has no GPU work, or several GPUs");
+            add_reason(doc, list->name, "where.device",
+                       "the rank has no GPU work, or several GPUs");
         }
         for (size_t k = 0; !sites[i].place && k < KS_COUNT_OF(place_keys); k++) {
             add_reason(doc, list->name, place_keys[k],
@@ -436,9 +437,9 @@ static enum ks_status write_lists(struct document *doc, const struct ks_list *co
 static enum ks_status write_document(struct document *doc, struct ks_err *err)
 {
     static const struct ks_list *const lists[] = {
-        &ks_list_steps,   &ks_list_devices, &ks_list_operators,
-        &ks_list_kernels, &ks_list_streams, &ks_list_copies,  &ks_list_copy_sites,
-        &ks_list_syncs,
+        &ks_list_steps,      &ks_list_devices, &ks_list_operators,
+        &ks_list_kernels,    &ks_list_streams, &ks_list_copies,
+        &ks_list_copy_sites, &ks_list_syncs,   &ks_list_places,
     };
     struct ks_json *json = &doc->json;
     ks_json_object_begin(json, NULL);

@@ -243,8 +243,10 @@ static void test_kinds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worked_example),   cmocka_unit_test(test_autograd_thread),
-        cmocka_unit_test(test_lines_and_shares), cmocka_unit_test(test_second_recording),
+        cmocka_unit_test(test_worked_example),
+        cmocka_unit_test(test_autograd_thread),
+        cmocka_unit_test(test_lines_and_shares),
+        cmocka_unit_test(test_second_recording),
         cmocka_unit_test(test_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
