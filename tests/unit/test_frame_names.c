@@ -19,7 +19,7 @@ static void test_parse(void **state)
 {
     (void)state;
     check("train.py(7): step", KS_FRAME_USER, "train.py", 7, "step");
-    check("/home/me/my (old)/a.py(120): <module>", KS_FRAME_USER, "/home/me/my (old)/a.py", 120,
+    check("/srv/my (old)/a.py(120): <module>", KS_FRAME_USER, "/srv/my (old)/a.py", 120,
           "<module>");
     check("model/net.py(3): f(x): y", KS_FRAME_USER, "model/net.py", 3, "f(x): y");
     check("torch/nn/modules/module.py(1783): _call_impl", KS_FRAME_TORCH,
