@@ -296,7 +296,7 @@ struct ks_facts {
     size_t place_use_count;
     struct ks_place_call *place_calls;
     size_t place_call_count;
-    struct ks_call_site *syncs; /* by wait_ns, then total_ns, descending */
+    struct ks_call_site *syncs; /* those in steps first; by wait_ns, then total_ns, descending */
     size_t sync_count;
     struct ks_call_site *copy_sites; /* by device_ns descending */
     size_t copy_site_count;

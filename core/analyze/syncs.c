@@ -449,6 +449,10 @@ static int compare_sites(const void *left, const void *right, void *trace)
 {
     const struct ks_call_site *a = left;
     const struct ks_call_site *b = right;
+    bool is_outside = a->steps_with == 0; /* of all steps: what starts and ends a recording */
+    if (is_outside != (b->steps_with == 0)) {
+        return is_outside ? 1 : -1;
+    }
     if (weight(a) != weight(b)) {
         return weight(a) > weight(b) ? -1 : 1;
     }
