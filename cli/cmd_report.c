@@ -281,7 +281,9 @@ const struct ks_cli_command ks_cmd_report = {
         (const struct ks_cli_option[]){
             KS_CLI_OPTION_JSON,
             {"table", 't', "TABLE",
-             "operators|kernels|steps|idle|devices|streams|copies|links|findings|inputs",
+             "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
+             "links|"
+             "findings|inputs",
              "Show one table instead of the overview."},
             {"sort", 's', "KEY", NULL, "Sort the rows by a column; an unknown key lists them all."},
             {"limit", 'n', "N", NULL, "At most N rows in each list (tables: 20; JSON: all)."},

@@ -43,13 +43,15 @@ static uint32_t rows_per_chunk(const struct ks_report_options *options)
 }
 
 static enum ks_status read_trace(const struct ks_report_options *options, bool any_run,
-                                 struct ks_trace **out, struct ks_err *err)
+                                 struct ks_stacks_list *stacks, struct ks_trace **out,
+                                 struct ks_err *err)
 {
     if (options->path_count == 0) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot read traces: no path is given");
     }
     struct ks_log log = {options->log, options->log_user, KS_LOG_DEBUG};
     struct ks_read_options read_options = {
+        .stacks = stacks,
         .paths = options->paths,
         .path_count = options->path_count,
         .strict = options->strict,
@@ -75,6 +77,57 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
            (unsigned long long)ks_chunk_pool_bytes_peak(pool),
            (unsigned long long)ks_chunk_pool_bytes_spilled(pool));
     return KS_OK;
+}
+
+/* Facts of the recordings with stacks. They are an extra: what cannot be read is said in the log
+ * and left out; only being out of memory is an error. */
+static enum ks_status compute_framed(const struct ks_report_options *options,
+                                     const struct ks_stacks_list *stacks, struct ks_trace **trace,
+                                     struct ks_facts *framed, struct ks_err *err)
+{
+    struct ks_report_options framed_options = *options;
+    framed_options.paths = stacks->paths;
+    framed_options.path_count = stacks->count;
+    framed_options.run = 0;
+    framed_options.strict = false;
+    struct ks_scope all = {0};
+    struct ks_err local = {0};
+    enum ks_status status = read_trace(&framed_options, true, NULL, trace, &local);
+    if (status == KS_OK) {
+        status = ks_facts_compute(*trace, &all, framed, &local);
+    }
+    if (status == KS_ERR_NOMEM) {
+        if (err) {
+            *err = local;
+        }
+        return status;
+    }
+    struct ks_log log = {options->log, options->log_user, KS_LOG_DEBUG};
+    if (status != KS_OK) {
+        KS_LOG(&log, KS_LOG_WARN, "no places: %s", local.message);
+        framed->has_frames = false;
+    }
+    return KS_OK;
+}
+
+static enum ks_status compute_facts(struct ks_report *report,
+                                    const struct ks_report_options *options,
+                                    const struct ks_stacks_list *stacks,
+                                    const struct ks_scope *scope, struct ks_err *err)
+{
+    struct ks_trace *trace = NULL;
+    struct ks_facts framed = {0};
+    enum ks_status status = KS_OK;
+    if (stacks->count > 0) {
+        status = compute_framed(options, stacks, &trace, &framed, err);
+    }
+    if (status == KS_OK) {
+        status = ks_facts_compute_with_places(
+            report->trace, scope, framed.has_frames ? &framed : NULL, &report->facts, err);
+    }
+    ks_facts_release(&framed);
+    ks_trace_destroy(trace);
+    return status;
 }
 
 static enum ks_status copy_paths(struct ks_report *report, const struct ks_report_options *options,
@@ -107,8 +160,10 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
         .group_by_shape = options->group_by_shape,
     };
     KS_TRY(copy_paths(report, options, err));
-    KS_TRY(read_trace(options, false, &report->trace, err));
-    KS_TRY(ks_facts_compute(report->trace, &scope, &report->facts, err));
+    struct ks_stacks_list stacks = {.arena = &report->arena};
+    KS_TRY(ks_stacks_list_add(&stacks, options->stacks_paths, options->stacks_path_count, err));
+    KS_TRY(read_trace(options, false, &stacks, &report->trace, err));
+    KS_TRY(compute_facts(report, options, &stacks, &scope, err));
     if (scope.step_range_given && report->facts.step_count == 0) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
                        "Cannot keep steps: none has a number from %lld to %lld",
@@ -219,7 +274,7 @@ enum ks_status ks_info_write(const struct ks_report_options *options, bool json,
     struct ks_trace *trace = NULL;
     struct ks_locale_c locale;
     ks_locale_c_enter(&locale);
-    enum ks_status status = read_trace(options, true, &trace, err);
+    enum ks_status status = read_trace(options, true, NULL, &trace, err);
     if (status == KS_OK) {
         struct ks_view view = {.trace = trace};
         status = ks_report_write_info(&view, json, write, user, err);

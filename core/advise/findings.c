@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/places.h"
 #include "base/err.h"
 #include "measure/sum.h"
 
@@ -231,4 +232,14 @@ void ks_findings_release(struct ks_findings *findings)
 {
     ks_arena_release(&findings->arena);
     *findings = (struct ks_findings){0};
+}
+
+void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts, struct ks_strid op,
+                           enum ks_place_kind kind)
+{
+    struct ks_place_match match;
+    if (ks_places_find(facts, op, kind, &match) && 2 * match.share >= 1) {
+        where->file = match.place->file;
+        where->line = match.place->line;
+    }
 }

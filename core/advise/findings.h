@@ -23,11 +23,12 @@ struct ks_saving {
 struct ks_where {
     int64_t steps[KS_FINDING_STEPS_MAX];
     size_t step_count;
-    int64_t rank;                     /* KS_UNKNOWN */
-    int64_t device;                   /* KS_UNKNOWN */
-    int64_t stream;                   /* KS_UNKNOWN */
-    struct ks_strid op, module, file; /* 0 unknown */
-    int64_t line;                     /* KS_UNKNOWN */
+    int64_t rank;               /* KS_UNKNOWN */
+    int64_t device;             /* KS_UNKNOWN */
+    int64_t stream;             /* KS_UNKNOWN */
+    struct ks_strid op, module; /* 0 unknown */
+    struct ks_str file;         /* empty: unknown; text of the facts */
+    int64_t line;               /* KS_UNKNOWN */
 };
 
 struct ks_finding {
@@ -84,6 +85,10 @@ struct ks_rule {
 /* Copies the finding; computes share and confidence. */
 enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_facts *facts,
                                const struct ks_finding *finding, struct ks_err *err) KS_MUST_CHECK;
+/* Sets file and line to where the operator, or its calls of this kind, mostly come from, when at
+ * least half of them do; else leaves them alone. */
+void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts, struct ks_strid op,
+                           enum ks_place_kind kind);
 /* printf into the findings' arena; NULL when out of memory. */
 const char *ks_findings_text(struct ks_findings *findings, const char *format, ...) KS_PRINTF(2, 3);
 

@@ -47,10 +47,18 @@ static enum ks_status compute_all(struct ks_analyzer *analyzer, struct ks_err *e
 enum ks_status ks_facts_compute(const struct ks_trace *trace, const struct ks_scope *scope,
                                 struct ks_facts *facts, struct ks_err *err)
 {
+    return ks_facts_compute_with_places(trace, scope, NULL, facts, err);
+}
+
+enum ks_status ks_facts_compute_with_places(const struct ks_trace *trace,
+                                            const struct ks_scope *scope,
+                                            const struct ks_facts *framed, struct ks_facts *facts,
+                                            struct ks_err *err)
+{
     ks_arena_init(&facts->arena);
     facts->trace = trace;
     facts->scope = *scope;
-    struct ks_analyzer analyzer = {.trace = trace, .facts = facts};
+    struct ks_analyzer analyzer = {.trace = trace, .facts = facts, .framed = framed};
     ks_arena_init(&analyzer.scratch);
     enum ks_status status = ks_row_names_init(&analyzer.names, trace, err);
     if (status == KS_OK) {

@@ -63,6 +63,18 @@ enum ks_idle_cause {
     KS_IDLE_COUNT,
 };
 
+/* Phases of training (docs/analyses/phases.md). */
+enum ks_phase {
+    KS_PHASE_DATA,
+    KS_PHASE_TRANSFER,
+    KS_PHASE_FORWARD,
+    KS_PHASE_LOSS,
+    KS_PHASE_BACKWARD,
+    KS_PHASE_OPTIMIZER,
+    KS_PHASE_OTHER,
+    KS_PHASE_COUNT,
+};
+
 struct ks_step {
     int64_t number; /* N of ProfilerStep#N; else counted from 0 */
     uint32_t index; /* 0-based within its rank */
@@ -86,6 +98,13 @@ struct ks_step {
     int64_t breakdown_ns[KS_ROLE_COUNT]; /* adds up to dur_ns */
     int64_t idle_ns; /* no device of the rank works; without GPU work: its thread does not */
     int64_t idle_by_cause_ns[KS_IDLE_COUNT]; /* adds up to idle_ns */
+    int64_t phases_ns[KS_PHASE_COUNT];       /* adds up to dur_ns */
+};
+
+/* Host span of a step, whether the scope keeps the step or not. */
+struct ks_step_span_fact {
+    int64_t start_ns;
+    int64_t end_ns;
 };
 
 struct ks_device_fact {
@@ -167,6 +186,60 @@ struct ks_copy_fact {
     int64_t zero_duration_calls;
 };
 
+/* A line of a program (docs/analyses/places.md). */
+struct ks_place {
+    struct ks_str file; /* texts live as long as the facts */
+    int64_t line;
+    struct ks_str function;
+    struct ks_str text; /* "file:line (function)", for people */
+    bool is_exact;      /* the line of the call; else the first line of the function */
+    bool is_library;    /* no frame of the user's code was open */
+};
+
+/* What a place is asked for. */
+enum ks_place_kind { KS_PLACE_OPERATOR, KS_PLACE_SYNC, KS_PLACE_COPY, KS_PLACE_LAUNCH };
+
+/* How often an operator, or calls of a kind inside of it, come from a place. */
+struct ks_place_use {
+    struct ks_strid op;
+    enum ks_place_kind kind;
+    uint32_t place; /* index */
+    int64_t calls;
+    int64_t total_ns;
+};
+
+/* One waiting or copying call of a trace with frames, in order of time within its thread. */
+struct ks_place_call {
+    uint32_t source;
+    struct ks_strid op, call;
+    uint32_t place; /* index or UINT32_MAX */
+    int64_t start_ns;
+};
+
+enum { KS_SITE_STEPS_MAX = 16 };
+
+/* Calls of one kind that one operator makes at one place (docs/analyses/syncs.md). */
+struct ks_call_site {
+    uint32_t source;
+    struct ks_strid op;               /* outermost aten operator around, else the call itself */
+    struct ks_strid call;             /* name of the runtime or driver call */
+    struct ks_strid copy_kind;        /* copies: name of the GPU row */
+    const struct ks_place *place;     /* NULL unknown */
+    int64_t device;                   /* KS_UNKNOWN: the rank has several */
+    int64_t count;                    /* calls; copies: copies */
+    int64_t complete_count;           /* of these, in complete steps */
+    int64_t steps_with;               /* steps that hold some */
+    int64_t steps[KS_SITE_STEPS_MAX]; /* numbers of the first of them */
+    size_t step_count;
+    int64_t last_step; /* index + 1 of the step counted last */
+    int64_t total_ns;  /* duration of the calls */
+    int64_t wait_ns;   /* syncs: of this, time in which a device of the rank works */
+    int64_t device_ns; /* copies: time on the device */
+    int64_t bytes;     /* copies: KS_UNKNOWN when no row says */
+    double per_step;   /* in a complete step; NaN without one */
+    bool is_pageable;  /* copies: the host side is not pinned */
+};
+
 struct ks_link_fact {
     int64_t launches; /* calls meant to launch work */
     int64_t kernel_launches, graph_launches, memcpy_launches, memset_launches;
@@ -184,6 +257,12 @@ struct ks_input_fact {
     uint32_t source;
     bool has_loader; /* some loader span was seen */
     uint64_t batches;
+    uint64_t step_batches;  /* of these, asked for in complete steps */
+    int64_t first_batch_ns; /* the first wait of the recording, whole */
+    int64_t wait_ns_median; /* over complete steps; KS_UNKNOWN without one */
+    int64_t wait_ns_p95;
+    int64_t wait_ns_max;
+    int64_t transfer_ns;   /* phase transfer in complete steps */
     int64_t wait_ns_total; /* step thread in the loader's __next__ */
     int64_t
         idle_wait_ns_total; /* of that, time in which the compute device was idle (GPU), or all */
@@ -219,8 +298,10 @@ struct ks_facts {
     enum ks_step_source step_source;
     struct ks_step *steps; /* by source, then time */
     size_t step_count;
-    struct ks_step_range *step_ranges; /* one for each source */
-    int64_t step_ns_total;             /* sum of dur_ns of the complete steps */
+    struct ks_step_range *step_ranges;    /* one for each source */
+    struct ks_step_span_fact *step_spans; /* of all steps, by source, then time */
+    struct ks_step_range *step_span_ranges;
+    int64_t step_ns_total; /* sum of dur_ns of the complete steps */
     size_t complete_step_count;
 
     struct ks_device_fact *devices;
@@ -233,6 +314,17 @@ struct ks_facts {
     size_t kernel_count;
     struct ks_copy_fact *copies; /* by total_ns descending, then kind */
     size_t copy_count;
+    bool has_frames; /* places come from the trace's own Python frames */
+    struct ks_place *places;
+    size_t place_count;
+    struct ks_place_use *place_uses; /* by operator, kind, calls descending */
+    size_t place_use_count;
+    struct ks_place_call *place_calls;
+    size_t place_call_count;
+    struct ks_call_site *syncs; /* those in steps first; by wait_ns, then total_ns, descending */
+    size_t sync_count;
+    struct ks_call_site *copy_sites; /* by device_ns descending */
+    size_t copy_site_count;
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
@@ -248,6 +340,12 @@ struct ks_facts {
 /* Computes everything. `facts` must be zeroed; release it also after an error. */
 enum ks_status ks_facts_compute(const struct ks_trace *trace, const struct ks_scope *scope,
                                 struct ks_facts *facts, struct ks_err *err) KS_MUST_CHECK;
+/* The same, with places from the facts of another recording of the same program that has Python
+ * frames (NULL: none). What is taken from it is copied. */
+enum ks_status ks_facts_compute_with_places(const struct ks_trace *trace,
+                                            const struct ks_scope *scope,
+                                            const struct ks_facts *framed, struct ks_facts *facts,
+                                            struct ks_err *err) KS_MUST_CHECK;
 void ks_facts_release(struct ks_facts *facts);
 
 /* What torch calls the row: its name, or "ProfilerStep*". */

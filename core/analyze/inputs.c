@@ -4,8 +4,10 @@
 
 #include "analyze/lane_sweep.h"
 #include "analyze/registry.h"
+#include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "measure/quantile.h"
 #include "measure/sum.h"
 
 struct interval {
@@ -73,7 +75,10 @@ static enum ks_status collect_spans(struct ks_analyzer *analyzer, const struct k
                 last->end_ns = end_ns > last->end_ns ? end_ns : last->end_ns;
                 continue;
             }
+            const struct ks_step *step =
+                ks_step_lookup_host(analyzer->facts, fact->source, start_ns);
             fact->batches++;
+            fact->step_batches += step && step->is_complete;
             if (!fact->has_loader) {
                 fact->has_loader = true;
                 fact->name = (struct ks_strid){name};
@@ -301,13 +306,47 @@ static enum ks_status scan_inside(struct ks_analyzer *analyzer, const struct loa
     return status == KS_END ? KS_OK : status;
 }
 
+/* Quantiles of the wait over complete steps; p95 is the smallest value that 95 % do not exceed. */
+static enum ks_status spread_waits(struct ks_analyzer *analyzer, uint32_t source,
+                                   struct ks_input_fact *fact, struct ks_err *err)
+{
+    struct ks_facts *facts = analyzer->facts;
+    struct ks_step_range range = facts->step_ranges[source];
+    struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
+    int64_t *waits_ns = ks_new(&analyzer->scratch, int64_t, range.end - range.begin + 1);
+    if (!waits_ns) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep waits: steps=%zu",
+                       (size_t)(range.end - range.begin));
+    }
+    size_t count = 0;
+    for (size_t i = range.begin; i < range.end; i++) {
+        if (facts->steps[i].is_complete) {
+            waits_ns[count++] = facts->steps[i].input_wait_ns;
+            fact->transfer_ns =
+                ks_sum_add(fact->transfer_ns, facts->steps[i].phases_ns[KS_PHASE_TRANSFER]);
+        }
+    }
+    fact->wait_ns_median = fact->wait_ns_p95 = fact->wait_ns_max = KS_UNKNOWN;
+    if (count > 0) {
+        fact->wait_ns_median = ks_quantile_median(waits_ns, count);
+        fact->wait_ns_p95 = ks_quantile_rank(waits_ns, count, (95 * count + 99) / 100 - 1);
+        fact->wait_ns_max = ks_quantile_rank(waits_ns, count, count - 1);
+    }
+    ks_arena_rewind(&analyzer->scratch, mark);
+    return KS_OK;
+}
+
 static enum ks_status input_of_source(struct ks_analyzer *analyzer, uint32_t source,
                                       struct loader *loader, struct ks_input_fact *fact,
                                       struct ks_err *err)
 {
     struct ks_facts *facts = analyzer->facts;
     KS_TRY(find_spans(analyzer, source, loader, fact, err));
+    if (loader->spans.count > 0) {
+        fact->first_batch_ns = loader->spans.items[0].end_ns - loader->spans.items[0].start_ns;
+    }
     KS_TRY(cut_waits(analyzer, source, loader, fact, err));
+    KS_TRY(spread_waits(analyzer, source, fact, err));
     KS_TRY(subtract_device_time(analyzer, source, loader, fact, err));
     if (fact->has_loader) {
         KS_TRY(scan_inside(analyzer, loader, fact, err));

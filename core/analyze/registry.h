@@ -10,6 +10,7 @@
 struct ks_analyzer {
     const struct ks_trace *trace;
     struct ks_facts *facts;
+    const struct ks_facts *framed; /* of a recording with Python frames, NULL none */
     struct ks_row_names names;
     struct ks_arena scratch;
 };
@@ -24,12 +25,14 @@ const struct ks_analysis *ks_analysis_at(size_t index);
 
 enum ks_status ks_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_breakdown_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_phases_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_devices_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_kernels_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_launches_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_inputs_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_recorder_cost_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_idle_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_syncs_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 
 #endif

@@ -312,14 +312,21 @@ static enum ks_status publish(struct ks_analyzer *analyzer, const struct draft *
     }
     facts->steps = ks_new(&facts->arena, struct ks_step, total + 1);
     facts->step_ranges = ks_new(&facts->arena, struct ks_step_range, source_count + 1);
-    if (!facts->steps || !facts->step_ranges) {
+    facts->step_spans = ks_new(&facts->arena, struct ks_step_span_fact, total + 1);
+    facts->step_span_ranges = ks_new(&facts->arena, struct ks_step_range, source_count + 1);
+    if (!facts->steps || !facts->step_ranges || !facts->step_spans || !facts->step_span_ranges) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep steps: count=%zu", total);
     }
+    size_t span_count = 0;
     for (uint32_t source = 0; source < source_count; source++) {
         const struct draft *draft = &drafts[source];
         facts->step_ranges[source].begin = facts->step_count;
+        facts->step_span_ranges[source] =
+            (struct ks_step_range){span_count, span_count + draft->spans.count};
         for (size_t i = 0; i < draft->spans.count; i++) {
             const struct ks_step *step = &draft->steps[i];
+            facts->step_spans[span_count++] = (struct ks_step_span_fact){
+                step->host_start_ns, ks_sum_add(step->host_start_ns, step->host_ns)};
             if (!is_kept(&facts->scope, step)) {
                 continue;
             }

@@ -60,8 +60,9 @@ struct kineto_args {
     int64_t python_id, python_parent;
     int64_t in_elements, out_elements, group_size, sequence;
     double occupancy, blocks_per_sm, warps_per_sm;
-    struct ks_str dims, types, concrete, grid, block;               /* JSON text, len 0: none */
-    struct ks_json_str name, collective, group, group_ranks, dtype; /* strings, ptr NULL: none */
+    struct ks_str dims, types, concrete, grid, block; /* JSON text, len 0: none */
+    struct ks_json_str name, collective, group, group_ranks, dtype,
+        call_from; /* strings, ptr NULL: none */
 };
 
 struct kineto_event {

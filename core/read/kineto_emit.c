@@ -305,6 +305,11 @@ static enum ks_status fill_slice(struct kineto *k, const struct kineto_event *e,
     if (name.v == k->conv2d.v) {
         KS_TRY(intern_text(k, a->concrete, &row->concrete, err));
     }
+    if (is_python) {
+        struct ks_strid call_from;
+        KS_TRY(intern_optional(k, &a->call_from, &call_from, err));
+        row->concrete = call_from.v;
+    }
     return KS_OK;
 }
 

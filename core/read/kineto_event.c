@@ -101,6 +101,9 @@ static enum ks_json take_arg(struct ks_json_cursor *c, const struct ks_json_str 
         if (KEY_IS(key, "finished")) {
             return take_finished(c, a);
         }
+        if (KEY_IS(key, "CallFrom")) {
+            return take_string(c, &a->call_from);
+        }
         break;
     case 9:
         if (KEY_IS(key, "Python id")) {

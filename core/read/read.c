@@ -275,6 +275,9 @@ enum ks_status ks_read_paths(const struct ks_read_options *options,
             ks_err_prefix(err, options->paths[i]);
         }
     }
+    if (status == KS_OK && options->stacks) {
+        status = ks_stacks_list_take(options->stacks, &files, err);
+    }
     if (status == KS_OK) {
         status = read_files(options, &files, builder, err);
     }

@@ -4,6 +4,7 @@
 #define KS_READ_READ_H
 
 #include "base/log.h"
+#include "read/stacks.h"
 #include "store/builder.h"
 
 struct ks_read_options {
@@ -13,6 +14,8 @@ struct ks_read_options {
     int64_t run;  /* 1-based; 0: there must be just one */
     bool any_run; /* all runs together: for looking at files, not for analysing them */
     const struct ks_log *log;
+    struct ks_stacks_list
+        *stacks; /* gets recordings with stacks; NULL: they are read like others */
 };
 
 /* Reads everything; `*run` is what to seal. A folder is searched for traces; what is none is left

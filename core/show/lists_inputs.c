@@ -348,7 +348,8 @@ static void write_where(const struct ks_view *view, const struct ks_where *where
     write_int_or_null(json, "stream", where->stream);
     write_id_or_null(view, json, "operator", where->op);
     write_id_or_null(view, json, "module", where->module);
-    write_id_or_null(view, json, "file", where->file);
+    struct ks_cell file = where->file.len > 0 ? ks_cell_text(where->file) : (struct ks_cell){0};
+    ks_cell_write(json, "file", &file);
     write_int_or_null(json, "line", where->line);
     ks_json_object_end(json);
 }

@@ -65,6 +65,11 @@ static struct ks_cell step_unprofiled(const struct ks_view *view, size_t row)
         IDLE_CAUSE(type, KS_IDLE_KERNEL_TO_KERNEL, "kernel_to_kernel", "kernel gaps", where),      \
         IDLE_CAUSE(type, KS_IDLE_PROFILER, "profiler", "profiler", where),                         \
         IDLE_CAUSE(type, KS_IDLE_UNKNOWN, "unknown", "unknown", where)
+#define STEP_PHASE(phase, name, where)                                                             \
+    {                                                                                              \
+        .key = "phases_ns." name, .title = name, .unit = KS_CELL_TIME, .places = where,            \
+        KS_COLUMN_OF(ks_step, phases_ns[phase])                                                    \
+    }
 
 static const struct ks_column step_columns[] = {
     {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
@@ -148,6 +153,13 @@ static const struct ks_column step_columns[] = {
      .places = KS_COLUMN_JSON,
      KS_COLUMN_OF(ks_step, idle_ns)},
     IDLE_CAUSES(ks_step, KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_DATA, "data", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_TRANSFER, "transfer", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_FORWARD, "forward", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_LOSS, "loss", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_BACKWARD, "backward", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_OPTIMIZER, "optimizer", KS_COLUMN_JSON),
+    STEP_PHASE(KS_PHASE_OTHER, "other", KS_COLUMN_JSON),
     {.key = NULL},
 };
 
@@ -186,6 +198,44 @@ static const struct ks_column idle_columns[] = {
 const struct ks_list ks_list_idle = {
     .name = "idle",
     .columns = idle_columns,
+    .empty = "No steps were found in the trace.",
+    .row_count = step_count,
+    .row = step_row,
+};
+
+/* ------------------------------------------------------------------ phases */
+
+/* The same rows as steps, by what they are for; JSON has these numbers in steps[].phases_ns. */
+static const struct ks_column phase_columns[] = {
+    {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
+    {.key = "rank",
+     .title = "rank",
+     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
+     .cell = step_rank,
+     .reason = NO_RANK},
+    {.key = "complete",
+     .title = "complete",
+     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
+     .field = KS_FIELD_BOOL,
+     KS_COLUMN_OF(ks_step, is_complete)},
+    {.key = "dur_ns",
+     .title = "time",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_step, dur_ns)},
+    STEP_PHASE(KS_PHASE_DATA, "data", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_TRANSFER, "transfer", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_FORWARD, "forward", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_LOSS, "loss", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_BACKWARD, "backward", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_OPTIMIZER, "optimizer", KS_COLUMN_BOTH),
+    STEP_PHASE(KS_PHASE_OTHER, "other", KS_COLUMN_BOTH),
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_phases = {
+    .name = "phases",
+    .columns = phase_columns,
     .empty = "No steps were found in the trace.",
     .row_count = step_count,
     .row = step_row,

@@ -131,6 +131,29 @@ static enum ks_status write_list(struct document *doc, const struct ks_list *lis
     return KS_OK;
 }
 
+/* Why something in `where` of syncs or copy sites is null. */
+static void add_site_reasons(struct document *doc, const struct ks_list *list,
+                             const struct ks_call_site *sites, size_t count)
+{
+    static const char *const place_keys[] = {"where.file", "where.line", "where.function",
+                                             "where.exact_line"};
+    size_t limit = doc->style->row_limit;
+    size_t written = limit > 0 && limit < count ? limit : count;
+    for (size_t i = 0; i < written; i++) {
+        if (ks_view_rank(doc->view, sites[i].source) == KS_UNKNOWN) {
+            add_reason(doc, list->name, "where.rank", "the file does not name its rank");
+        }
+        if (sites[i].device == KS_UNKNOWN) {
+            add_reason(doc, list->name, "where.device",
+                       "the rank has no GPU work, or several GPUs");
+        }
+        for (size_t k = 0; !sites[i].place && k < KS_COUNT_OF(place_keys); k++) {
+            add_reason(doc, list->name, place_keys[k],
+                       "no Python frame of the call was recorded (with_stack=True records them)");
+        }
+    }
+}
+
 /* ------------------------------------------------------------------ parts that are no lists */
 
 static void write_verdict(struct document *doc)
@@ -241,6 +264,33 @@ static void write_overhead(struct document *doc)
     ks_json_object_end(&doc->json);
 }
 
+static void write_loader_waits(struct document *doc, const struct ks_input_fact *input)
+{
+    static const char *const reason = "no step is complete";
+    static const char *const list = "data_loading.loaders";
+    struct ks_json *json = &doc->json;
+    ks_json_int(json, "first_batch_ns", input->first_batch_ns);
+    struct ks_cell rate =
+        ks_cell_ratio((double)input->step_batches * 1e9, (double)input->step_ns_total);
+    ks_cell_write(json, "batches_per_s", &rate);
+    if (rate.kind == KS_CELL_NULL) {
+        add_reason(doc, list, "batches_per_s", reason);
+    }
+    static const char *const keys[] = {"median", "p95", "max"};
+    static const char *const paths[] = {"step_wait_ns.median", "step_wait_ns.p95",
+                                        "step_wait_ns.max"};
+    const int64_t values[] = {input->wait_ns_median, input->wait_ns_p95, input->wait_ns_max};
+    ks_json_object_begin(json, "step_wait_ns");
+    for (size_t i = 0; i < KS_COUNT_OF(keys); i++) {
+        struct ks_cell cell = ks_cell_int(values[i]);
+        ks_cell_write(json, keys[i], &cell);
+        if (cell.kind == KS_CELL_NULL) {
+            add_reason(doc, list, paths[i], reason);
+        }
+    }
+    ks_json_object_end(json);
+}
+
 static void write_data_loading(struct document *doc)
 {
     struct ks_json *json = &doc->json;
@@ -265,6 +315,9 @@ static void write_data_loading(struct document *doc)
         ks_json_int(json, "idle_wait_ns", input->idle_wait_ns_total);
         ks_json_int(json, "loader_cpu_ns", input->loader_cpu_ns);
         ks_json_int(json, "collate_ns", input->collate_ns);
+        ks_json_int(json, "fetch_ns", input->loader_cpu_ns - input->collate_ns);
+        ks_json_int(json, "transfer_ns", input->transfer_ns);
+        write_loader_waits(doc, input);
         ks_json_object_end(json);
     }
     ks_json_array_end(json);
@@ -384,8 +437,9 @@ static enum ks_status write_lists(struct document *doc, const struct ks_list *co
 static enum ks_status write_document(struct document *doc, struct ks_err *err)
 {
     static const struct ks_list *const lists[] = {
-        &ks_list_steps,   &ks_list_devices, &ks_list_operators,
-        &ks_list_kernels, &ks_list_streams, &ks_list_copies,
+        &ks_list_steps,      &ks_list_devices, &ks_list_operators,
+        &ks_list_kernels,    &ks_list_streams, &ks_list_copies,
+        &ks_list_copy_sites, &ks_list_syncs,   &ks_list_places,
     };
     struct ks_json *json = &doc->json;
     ks_json_object_begin(json, NULL);
@@ -399,6 +453,9 @@ static enum ks_status write_document(struct document *doc, struct ks_err *err)
     snprintf(origin, sizeof(origin), "%" PRId64, ks_trace_origin_ns(doc->view->trace));
     ks_json_text(json, "origin_ns", origin);
     KS_TRY(write_lists(doc, lists, KS_COUNT_OF(lists), err));
+    const struct ks_facts *facts = doc->view->facts;
+    add_site_reasons(doc, &ks_list_syncs, facts->syncs, facts->sync_count);
+    add_site_reasons(doc, &ks_list_copy_sites, facts->copy_sites, facts->copy_site_count);
     write_row(doc, &ks_list_links, "links", 0, "links");
     write_data_loading(doc);
     KS_TRY(write_list(doc, &ks_list_findings, err));

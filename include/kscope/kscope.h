@@ -70,6 +70,10 @@ struct ks_report;
 struct ks_report_options {
     const char *const *paths;
     size_t path_count;
+    /* Recordings of the same program with Python stacks: only places of calls come from them. What
+     * `paths` bring along under a name with ".stacks." beside a file without is one, too. */
+    const char *const *stacks_paths;
+    size_t stacks_path_count;
     bool strict;           /* refuse damaged input with the byte offset of the first fault */
     bool group_by_shape;   /* operators[] by (name, input shapes) */
     bool step_range_given; /* keep only steps step_first..step_last (numbers of ProfilerStep#N) */

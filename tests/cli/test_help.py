@@ -51,7 +51,7 @@ def test_examples_of_help_are_accepted(kscope, small):
 
 def test_tables_of_report_are_those_of_the_library(kscope, small):
     text = re.sub(r"\s+", " ", kscope("report", "--help").stdout)
-    listed = re.search(r"instead of the overview\. One of: ([a-z, ]+)\.", text)[1].split(", ")
+    listed = re.search(r"instead of the overview\. One of: ([a-z_, ]+)\.", text)[1].split(", ")
     assert "operators" in listed
     for name in listed:
         assert kscope("report", "--table", name, small).returncode == 0

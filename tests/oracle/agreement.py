@@ -60,6 +60,27 @@ def copies(doc, twin):
     return out + compare_rows("copies", got, {(kind,): row for kind, row in want.items()})
 
 
+def summed(rows, columns, *keys):
+    """Rows of several places added up."""
+    out = {}
+    for row in rows:
+        key = (row["where"]["rank"], row["where"]["operator"], *(row[k] for k in keys))
+        mine = out.setdefault(key, dict.fromkeys(columns, 0))
+        for column in columns:
+            mine[column] += row[column] or 0
+    return out
+
+
+def syncs(doc, twin):
+    got = summed(doc["syncs"], ("count", "wait_ns", "total_ns"), "call")
+    return compare_rows("syncs", got, twin.syncs())
+
+
+def copy_sites(doc, twin):
+    got = summed(doc["copy_sites"], ("count", "bytes", "device_ns", "total_ns"), "call", "kind")
+    return compare_rows("copy_sites", got, twin.copy_sites())
+
+
 def near(value, exact):
     """A double printed with at least twelve digits."""
     return abs(Fraction(value) - exact) <= abs(exact) / 10**12 + Fraction(1, 10**12)
@@ -155,7 +176,19 @@ def inputs(doc, twin):
     return [] if got == want else [f"inputs events: got {got}, want {want}"]
 
 
-PARTS = (inputs, devices, streams, kernels, copies, links, steps, idle, operators)
+PARTS = (
+    inputs,
+    devices,
+    streams,
+    kernels,
+    copies,
+    copy_sites,
+    syncs,
+    links,
+    steps,
+    idle,
+    operators,
+)
 
 
 def differences(doc, twin):
@@ -187,6 +220,9 @@ def holds_together(doc):
         parts = s["breakdown_ns"]
         if sum(parts.values()) != s["dur_ns"] or min(parts.values()) < 0:
             out.append(f"step {s['rank']}/{s['index']}: breakdown {parts} of {s['dur_ns']}")
+        parts = s["phases_ns"]
+        if sum(parts.values()) != s["dur_ns"] or min(parts.values()) < 0:
+            out.append(f"step {s['rank']}/{s['index']}: phases {parts} of {s['dur_ns']}")
         if s["host_ns"] is not None and s["host_ns"] < 0:
             out.append(f"step {s['rank']}/{s['index']}: host span {s['host_ns']}")
     for o in doc["operators"]:

@@ -70,6 +70,24 @@ def test_drawn_trace(seed, tmp_path):
     assert_equal_by_shape(paths, Twin(paths))
 
 
+NAMES_OF_LOSSES = {
+    "aten::add": "aten::nll_loss_nd",
+    "aten::mul": "aten::log_softmax",
+    "forward": "## Loss computation ##",
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn_trace_with_losses(seed, tmp_path):
+    traces = trace_random.draw(seed)
+    for event in (e for trace in traces for e in trace["events"]):
+        if event.get("cat") in ("cpu_op", "user_annotation"):
+            event["name"] = NAMES_OF_LOSSES.get(event["name"], event["name"])
+    paths = write(traces, "compact", tmp_path)
+    wrong = agreement.steps(report(*paths), Twin(paths))
+    assert not wrong, "\n".join(wrong[:20])
+
+
 def test_planted_fault_is_seen(tmp_path):
     """One nanosecond more in one kernel of the input must show."""
     traces = trace_random.draw(3)

@@ -10,6 +10,8 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 
 import twin_operators
+import twin_phases
+import twin_syncs
 from twin_idle import IdleTwin
 from twin_intervals import intersect, length, subtract, union
 from twin_read import WORK, as_number, read
@@ -184,7 +186,21 @@ class Twin:
                     "breakdown_ns": self.breakdown(source, start, free),
                 }
             )
+        self.add_phases(source, marks, out)
         return out
+
+    @staticmethod
+    def add_phases(source, marks, rows):
+        if not marks:
+            return
+        spans_of = []
+        for mark, row in zip(marks, rows, strict=True):
+            start = row["start"] - source.base_ns
+            spans_of.append((mark.start, mark.end, start, start + row["dur_ns"]))
+        main = (marks[0].pid, marks[0].tid)
+        phases = twin_phases.phases_of(source, spans_of, main, is_communication)
+        for row, parts in zip(rows, phases, strict=True):
+            row["phases_ns"] = parts
 
     @staticmethod
     def work_by_step(source, marks):
@@ -277,6 +293,16 @@ class Twin:
         else:
             found = [e for e in rows if e.name == row["name"] and (e.start, e.end) == (begin, end)]
         return (found[0].pid, found[0].tid) if found else None
+
+    # ---- waits and copies
+
+    def syncs(self):
+        """{(rank, operator, call): row}"""
+        return twin_syncs.syncs(self.sources)
+
+    def copy_sites(self):
+        """{(rank, operator, call, kind): row}"""
+        return twin_syncs.copy_sites(self.sources)
 
     # ---- operators
 

@@ -19,6 +19,8 @@ struct host_row {
     const char *types;
     const char *concrete;
     unsigned flags;
+    int64_t seq; /* 0: none */
+    int64_t aux; /* 0: none, -2: 0 */
 };
 
 /* A row of a device; the stream's number is `stream`. */

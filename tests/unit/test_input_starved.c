@@ -78,6 +78,13 @@ static void test_gpu(void **state)
     assert_int_equal(input->wait_ns_total, 180 MS);
     assert_int_equal(input->idle_wait_ns_total, 165 MS);
     assert_int_equal(input->loader_cpu_ns, 3 MS);
+    assert_int_equal(input->step_batches, 3);
+    assert_int_equal(input->step_ns_total, 300 MS);
+    assert_int_equal(input->first_batch_ns, 60 MS);
+    assert_int_equal(input->wait_ns_median, 60 MS);
+    assert_int_equal(input->wait_ns_p95, 60 MS);
+    assert_int_equal(input->wait_ns_max, 60 MS);
+    assert_int_equal(input->transfer_ns, 0);
     assert_int_equal(input->loader_rows, 6);
     const struct ks_finding *finding = only_finding("storage");
     assert_true(finding->saving.high_ns == 55 MS);

@@ -1,0 +1,496 @@
+#include "analyze/call_walk.h"
+
+#include "analyze/frame_names.h"
+#include "analyze/places.h"
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "measure/sum.h"
+
+enum {
+    NAME_KNOWN = 1,
+    NAME_ATEN = 2,
+    NAME_BACKWARD = 4, /* a node that the autograd engine runs */
+    NAME_ENGINE = 8,   /* Python frame that calls the engine */
+    NAME_KINDS = 16,   /* KS_CALL_* times this */
+};
+
+struct open_op {
+    int64_t end_ns;
+    uint32_t name;
+};
+
+struct open_frame {
+    int64_t end_ns;
+    uint32_t name;
+    uint32_t call_from; /* line from which it was called: exact place in the frame below */
+    uint32_t place;     /* of what this frame calls, KS_PLACE_NONE */
+    bool is_place_known;
+};
+
+/* A call of the autograd engine: what its thread does meanwhile belongs to this place. */
+struct engine_call {
+    int64_t start_ns;
+    int64_t end_ns;
+    uint32_t place;
+};
+
+struct list {
+    void *items;
+    size_t count;
+    size_t capacity;
+};
+
+struct walk {
+    const struct ks_trace *trace;
+    ks_call_cb visit;
+    void *user;
+    struct ks_call_places *places;
+    uint8_t *names;         /* NAME_* by string id */
+    struct list ops;        /* open_op */
+    struct list frames;     /* open_frame */
+    struct list engines;    /* engine_call, of the source */
+    uint32_t engine_lane;   /* forward thread of the source */
+    struct ks_map place_of; /* (frame name, call from) -> 1 + place */
+    struct ks_map forward;  /* (lane, sequence number) -> 1 + place */
+    uint32_t source;
+    uint32_t lane;
+    bool has_frames; /* the lane has */
+    bool knows_places;
+    int64_t backward_end_ns; /* a backward node runs until then ... */
+    uint32_t backward_place; /* ... for this place */
+};
+
+static enum ks_status reserve(struct list *list, size_t size, struct ks_err *err)
+{
+    if (list->count < list->capacity) {
+        return KS_OK;
+    }
+    size_t capacity = list->capacity ? 2 * list->capacity : 64;
+    void *items = ks_realloc(list->items, capacity, size);
+    if (!items) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep calls: count=%zu",
+                       list->count);
+    }
+    list->items = items;
+    list->capacity = capacity;
+    return KS_OK;
+}
+
+/* ------------------------------------------------------------ names */
+
+static bool has_vendor(struct ks_str name)
+{
+    return ks_str_starts(name, KS_STR("cu")) || ks_str_starts(name, KS_STR("hip")) ||
+           ks_str_starts(name, KS_STR("xpu")) || ks_str_starts(name, KS_STR("ze")) ||
+           ks_str_starts(name, KS_STR("ur")) || ks_str_starts(name, KS_STR("mtia"));
+}
+
+static bool is_sync(struct ks_str name)
+{
+    static const char *const words[] = {"StreamSynchronize", "DeviceSynchronize",
+                                        "EventSynchronize", "ThreadSynchronize", "CtxSynchronize"};
+    if (!has_vendor(name)) {
+        return false;
+    }
+    for (size_t i = 0; i < KS_COUNT_OF(words); i++) {
+        if (ks_str_contains(name, ks_str_from(words[i]))) {
+            return true;
+        }
+    }
+    return ks_link_kind_of(name) == KS_LINK_MEMCPY && !ks_str_contains(name, KS_STR("Async"));
+}
+
+unsigned ks_call_kinds_of(struct ks_str call_name)
+{
+    enum ks_link_kind link = ks_link_kind_of(call_name);
+    unsigned kinds = is_sync(call_name) ? (unsigned)KS_CALL_SYNC : 0;
+    /* Graphs hold copies, too. */
+    kinds |= link == KS_LINK_MEMCPY || link == KS_LINK_GRAPH ? (unsigned)KS_CALL_COPY : 0;
+    return kinds | (link == KS_LINK_KERNEL || link == KS_LINK_GRAPH ? (unsigned)KS_CALL_LAUNCH : 0);
+}
+
+static unsigned classify(struct ks_str name)
+{
+    unsigned flags = NAME_KNOWN | ks_call_kinds_of(name) * NAME_KINDS;
+    flags |= ks_str_starts(name, KS_STR("aten::")) ? (unsigned)NAME_ATEN : 0;
+    flags |= ks_str_starts(name, KS_STR("autograd::engine::evaluate_function"))
+                 ? (unsigned)NAME_BACKWARD
+                 : 0;
+    return flags | (ks_str_contains(name, KS_STR("run_backward")) ? (unsigned)NAME_ENGINE : 0);
+}
+
+static unsigned flags_of(struct walk *w, uint32_t name)
+{
+    if (KS_UNLIKELY(!(w->names[name] & NAME_KNOWN))) {
+        w->names[name] = (uint8_t)classify(ks_trace_str(w->trace, (struct ks_strid){name}));
+    }
+    return w->names[name];
+}
+
+/* ------------------------------------------------------------ frames and places */
+
+static enum ks_status add_place(struct walk *w, const struct ks_frame *frame, uint32_t call_from,
+                                uint32_t *place, struct ks_err *err)
+{
+    struct list list = {w->places->items, w->places->count, w->places->capacity};
+    KS_TRY(reserve(&list, sizeof(struct ks_place), err));
+    w->places->items = list.items;
+    w->places->capacity = list.capacity;
+    struct ks_place item = {.file = frame->file,
+                            .line = frame->line,
+                            .function = frame->function,
+                            .is_library = frame->kind != KS_FRAME_USER};
+    struct ks_str file;
+    int64_t line = 0;
+    if (ks_frame_parse_call(ks_trace_str(w->trace, (struct ks_strid){call_from}), &file, &line)) {
+        item.line = line;
+        item.is_exact = true;
+    }
+    *place = (uint32_t)w->places->count;
+    w->places->items[w->places->count++] = item;
+    return KS_OK;
+}
+
+/* The innermost frame of the user's code counts, else the innermost outside of torch. */
+static const struct open_frame *find_frame(const struct walk *w, struct ks_frame *frame,
+                                           uint32_t *call_from)
+{
+    const struct open_frame *frames = w->frames.items;
+    const struct open_frame *best = NULL;
+    for (size_t i = w->frames.count; i > 0; i--) {
+        struct ks_str name = ks_trace_str(w->trace, (struct ks_strid){frames[i - 1].name});
+        struct ks_frame one = ks_frame_parse(name);
+        bool is_user = one.kind == KS_FRAME_USER;
+        if (is_user || (!best && one.kind == KS_FRAME_LIBRARY)) {
+            best = &frames[i - 1];
+            *frame = one;
+            *call_from = i < w->frames.count ? frames[i].call_from : 0;
+        }
+        if (is_user) {
+            break;
+        }
+    }
+    return best;
+}
+
+/* Place of what the innermost open frame calls. */
+static enum ks_status place_here(struct walk *w, uint32_t *place, struct ks_err *err)
+{
+    *place = KS_PLACE_NONE;
+    if (w->frames.count == 0) {
+        return KS_OK;
+    }
+    struct open_frame *top = (struct open_frame *)w->frames.items + (w->frames.count - 1);
+    if (top->is_place_known) {
+        *place = top->place;
+        return KS_OK;
+    }
+    struct ks_frame frame;
+    uint32_t call_from = 0;
+    const struct open_frame *found = find_frame(w, &frame, &call_from);
+    if (found) {
+        bool added = false;
+        uint64_t *slot = ks_map_put(&w->place_of, found->name, call_from, &added);
+        if (!slot) {
+            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep places: count=%zu",
+                           w->places->count);
+        }
+        if (added) {
+            KS_TRY(add_place(w, &frame, call_from, place, err));
+            *slot = (uint64_t)*place + 1;
+        }
+        *place = (uint32_t)(*slot - 1);
+    }
+    top->place = *place;
+    top->is_place_known = true;
+    return KS_OK;
+}
+
+static enum ks_status open_frame(struct walk *w, const struct ks_slice_scan *scan, size_t i,
+                                 int64_t end_ns, struct ks_err *err)
+{
+    uint32_t name = scan->col.name[i];
+    KS_TRY(reserve(&w->frames, sizeof(struct open_frame), err));
+    struct open_frame *frames = w->frames.items;
+    frames[w->frames.count++] =
+        (struct open_frame){.end_ns = end_ns, .name = name, .call_from = scan->col.concrete[i]};
+    if (!(flags_of(w, name) & NAME_ENGINE)) {
+        return KS_OK;
+    }
+    struct engine_call call = {scan->col.start_ns[i], end_ns, KS_PLACE_NONE};
+    KS_TRY(place_here(w, &call.place, err));
+    KS_TRY(reserve(&w->engines, sizeof(call), err));
+    ((struct engine_call *)w->engines.items)[w->engines.count++] = call;
+    w->engine_lane = w->engine_lane ? w->engine_lane : w->lane;
+    return KS_OK;
+}
+
+/* Place of the engine call that runs at `ns`; the innermost comes last. */
+static uint32_t place_of_engine(const struct walk *w, int64_t ns)
+{
+    const struct engine_call *calls = w->engines.items;
+    uint32_t place = KS_PLACE_NONE;
+    for (size_t i = 0; i < w->engines.count && calls[i].start_ns <= ns; i++) {
+        place = calls[i].end_ns > ns ? calls[i].place : place;
+    }
+    return place;
+}
+
+/* Place of a row that starts now. */
+static enum ks_status find_place(struct walk *w, int64_t start_ns, uint32_t *place,
+                                 struct ks_err *err)
+{
+    if (start_ns < w->backward_end_ns) {
+        *place = w->backward_place;
+        return KS_OK;
+    }
+    return place_here(w, place, err);
+}
+
+/* ------------------------------------------------------------ operators */
+
+/* A backward node stands where its forward operator was called, else where backward() was. */
+static enum ks_status open_backward(struct walk *w, const struct ks_slice_scan *scan, size_t i,
+                                    int64_t end_ns, struct ks_err *err)
+{
+    int64_t start_ns = scan->col.start_ns[i];
+    if (start_ns < w->backward_end_ns) {
+        return KS_OK;
+    }
+    uint32_t place = KS_PLACE_NONE;
+    uint32_t lane = w->has_frames ? w->lane : w->engine_lane;
+    uint64_t seq = (uint64_t)scan->col.seq[i];
+    const uint64_t *found = scan->col.seq[i] >= 0 ? ks_map_find(&w->forward, lane, seq) : NULL;
+    if (found) {
+        place = (uint32_t)(*found - 1);
+    } else if (w->has_frames) {
+        KS_TRY(place_here(w, &place, err));
+    } else {
+        place = place_of_engine(w, start_ns);
+    }
+    w->backward_end_ns = end_ns;
+    w->backward_place = place;
+    return KS_OK;
+}
+
+/* Of the operators that share a number, the last one made the node. */
+static enum ks_status note_forward(struct walk *w, int64_t seq, uint32_t place, struct ks_err *err)
+{
+    uint64_t *slot = ks_map_put(&w->forward, w->lane, (uint64_t)seq, NULL);
+    if (!slot) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep places: count=%zu",
+                       w->forward.count);
+    }
+    *slot = (uint64_t)place + 1;
+    return KS_OK;
+}
+
+static uint32_t cause_of(struct walk *w, uint32_t call_name, int64_t start_ns)
+{
+    const struct open_op *ops = w->ops.items;
+    uint32_t cause = call_name;
+    for (size_t i = 0; i < w->ops.count; i++) {
+        if (ops[i].end_ns <= start_ns) {
+            continue; /* below one that ends later */
+        }
+        cause = ops[i].name;
+        if (flags_of(w, cause) & NAME_ATEN) {
+            break;
+        }
+    }
+    return cause;
+}
+
+static enum ks_status show(struct walk *w, const struct ks_slice_scan *scan, size_t i,
+                           int64_t end_ns, unsigned kinds, struct ks_err *err)
+{
+    struct ks_call call = {.source = w->source,
+                           .lane = w->lane,
+                           .start_ns = scan->col.start_ns[i],
+                           .end_ns = end_ns,
+                           .name = scan->col.name[i],
+                           .op = scan->col.name[i],
+                           .place = KS_PLACE_NONE,
+                           .kinds = kinds};
+    if (!(kinds & KS_CALL_OPERATOR)) {
+        call.op = cause_of(w, call.name, call.start_ns);
+    }
+    if (w->knows_places) {
+        KS_TRY(find_place(w, call.start_ns, &call.place, err));
+    }
+    return w->visit(w->user, &call, err);
+}
+
+static enum ks_status open_operator(struct walk *w, const struct ks_slice_scan *scan, size_t i,
+                                    int64_t end_ns, struct ks_err *err)
+{
+    bool is_op = scan->col.category[i] != KS_CATEGORY_USER_ANNOTATION;
+    if (w->knows_places) {
+        if (is_op && (flags_of(w, scan->col.name[i]) & NAME_BACKWARD)) {
+            KS_TRY(open_backward(w, scan, i, end_ns, err));
+        }
+        if (is_op && w->has_frames && scan->col.seq[i] >= 0 && scan->col.aux[i] <= 0 &&
+            scan->col.start_ns[i] >= w->backward_end_ns) {
+            uint32_t place;
+            KS_TRY(place_here(w, &place, err));
+            KS_TRY(note_forward(w, scan->col.seq[i], place, err));
+        }
+        KS_TRY(show(w, scan, i, end_ns, KS_CALL_OPERATOR, err));
+    }
+    if (!is_op) {
+        return KS_OK;
+    }
+    KS_TRY(reserve(&w->ops, sizeof(struct open_op), err));
+    ((struct open_op *)w->ops.items)[w->ops.count++] = (struct open_op){end_ns, scan->col.name[i]};
+    return KS_OK;
+}
+
+/* Rows that ended leave the stacks; one that ends after the row above it goes with that one. */
+static void close_rows(struct walk *w, int64_t now_ns)
+{
+    const struct open_op *ops = w->ops.items;
+    while (w->ops.count > 0 && ops[w->ops.count - 1].end_ns <= now_ns) {
+        w->ops.count--;
+    }
+    const struct open_frame *frames = w->frames.items;
+    while (w->frames.count > 0 && frames[w->frames.count - 1].end_ns <= now_ns) {
+        w->frames.count--;
+    }
+}
+
+static enum ks_status note_row(struct walk *w, const struct ks_slice_scan *scan, size_t i,
+                               struct ks_err *err)
+{
+    int64_t start_ns = scan->col.start_ns[i];
+    int64_t end_ns = ks_sum_add(start_ns, scan->col.dur_ns[i]);
+    switch (scan->col.category[i]) {
+    case KS_CATEGORY_PYTHON: close_rows(w, start_ns); return open_frame(w, scan, i, end_ns, err);
+    case KS_CATEGORY_NONE:
+    case KS_CATEGORY_CPU_OP:
+    case KS_CATEGORY_USER_ANNOTATION:
+        close_rows(w, start_ns);
+        return open_operator(w, scan, i, end_ns, err);
+    case KS_CATEGORY_RUNTIME:
+    case KS_CATEGORY_DRIVER: {
+        unsigned kinds = flags_of(w, scan->col.name[i]) / NAME_KINDS;
+        if (kinds == 0) {
+            return KS_OK;
+        }
+        close_rows(w, start_ns);
+        return show(w, scan, i, end_ns, kinds, err);
+    }
+    default: return KS_OK;
+    }
+}
+
+/* ------------------------------------------------------------ lanes */
+
+static enum ks_status lane_has_frames(const struct ks_trace *trace, const struct ks_lane *lane,
+                                      bool *found, struct ks_err *err)
+{
+    struct ks_slice_scan scan;
+    enum ks_status status = KS_OK;
+    *found = false;
+    ks_slice_scan_open(&scan, trace, KS_COLUMN_BIT(KS_SLICE_COL_category), lane->row_begin,
+                       lane->row_end);
+    while (!*found && (status = ks_slice_scan_next(&scan, err)) == KS_OK) {
+        *found = memchr(scan.col.category, KS_CATEGORY_PYTHON, scan.count) != NULL;
+    }
+    ks_slice_scan_close(&scan);
+    return status == KS_END ? KS_OK : status;
+}
+
+static enum ks_status walk_lane(struct walk *w, const struct ks_lane *lane, struct ks_err *err)
+{
+    uint64_t columns = KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
+                       KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_category);
+    if (w->knows_places) {
+        columns |= KS_COLUMN_BIT(KS_SLICE_COL_seq) | KS_COLUMN_BIT(KS_SLICE_COL_aux) |
+                   KS_COLUMN_BIT(KS_SLICE_COL_concrete);
+    }
+    w->lane = lane->track;
+    w->ops.count = w->frames.count = 0;
+    w->backward_end_ns = INT64_MIN;
+    struct ks_slice_scan scan;
+    enum ks_status status;
+    ks_slice_scan_open(&scan, w->trace, columns, lane->row_begin, lane->row_end);
+    while ((status = ks_slice_scan_next(&scan, err)) == KS_OK) {
+        for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
+            status = note_row(w, &scan, i, err);
+        }
+        if (status != KS_OK) {
+            break;
+        }
+    }
+    ks_slice_scan_close(&scan);
+    return status == KS_END ? KS_OK : status;
+}
+
+/* Lanes [begin, end) are of one source. */
+static enum ks_status walk_source(struct walk *w, const struct ks_lane *lanes, const bool *framed,
+                                  size_t count, struct ks_err *err)
+{
+    w->source = ks_trace_track(w->trace, lanes[0].track)->source;
+    w->engines.count = 0;
+    w->engine_lane = 0;
+    w->knows_places = false;
+    for (size_t i = 0; i < count; i++) {
+        w->knows_places = w->knows_places || framed[i];
+    }
+    for (int wanted = 1; wanted >= 0; wanted--) {
+        for (size_t i = 0; i < count; i++) {
+            if (framed[i] == (bool)wanted &&
+                ks_trace_track(w->trace, lanes[i].track)->kind == KS_TRACK_THREAD) {
+                w->has_frames = framed[i];
+                KS_TRY(walk_lane(w, &lanes[i], err));
+            }
+        }
+    }
+    return KS_OK;
+}
+
+static enum ks_status walk_all(struct walk *w, bool *framed, bool *has_frames, struct ks_err *err)
+{
+    size_t count = 0;
+    const struct ks_lane *lanes = ks_trace_lanes(w->trace, KS_TABLE_slice, &count);
+    for (size_t i = 0; i < count; i++) {
+        KS_TRY(lane_has_frames(w->trace, &lanes[i], &framed[i], err));
+        *has_frames = *has_frames || framed[i];
+    }
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        uint32_t source = ks_trace_track(w->trace, lanes[begin].track)->source;
+        for (end = begin; end < count; end++) {
+            if (ks_trace_track(w->trace, lanes[end].track)->source != source) {
+                break;
+            }
+        }
+        KS_TRY(walk_source(w, lanes + begin, framed + begin, end - begin, err));
+    }
+    return KS_OK;
+}
+
+enum ks_status ks_call_walk(const struct ks_trace *trace, ks_call_cb visit, void *user,
+                            struct ks_call_places *places, bool *has_frames, struct ks_err *err)
+{
+    struct walk w = {.trace = trace, .visit = visit, .user = user, .places = places};
+    size_t lane_count = 0;
+    ks_trace_lanes(trace, KS_TABLE_slice, &lane_count);
+    ks_map_init(&w.place_of);
+    ks_map_init(&w.forward);
+    *has_frames = false;
+    w.names = ks_alloc((size_t)ks_trace_str_count(trace) + 1, sizeof(*w.names));
+    bool *framed = ks_alloc(lane_count + 1, sizeof(*framed));
+    enum ks_status status = w.names && framed
+                                ? walk_all(&w, framed, has_frames, err)
+                                : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                          "Cannot follow calls: lanes=%zu", lane_count);
+    ks_free(framed);
+    ks_free(w.names);
+    ks_free(w.ops.items);
+    ks_free(w.frames.items);
+    ks_free(w.engines.items);
+    ks_map_release(&w.place_of);
+    ks_map_release(&w.forward);
+    return status;
+}

@@ -1,0 +1,72 @@
+"""Waits and copies a second time: docs/analyses/syncs.md."""
+
+import re
+
+from twin_intervals import intersect, length, union
+from twin_read import WORK
+
+SYNC = re.compile(r"(cu|hip|xpu|ze|ur|mtia).*(Stream|Device|Event|Thread|Ctx)Synchronize")
+VENDOR = re.compile(r"cu|hip|xpu|ze|ur|mtia")
+
+
+def is_sync(name):
+    is_copy = "emcpy" in name and "Async" not in name and "Node" not in name
+    return bool(SYNC.match(name)) or (is_copy and bool(VENDOR.match(name)))
+
+
+def calls_of(source):
+    """[(operator, call)]: the outermost aten operator open when the call starts, or else."""
+    threads = {}
+    for event in source.of("op", "runtime", "driver"):
+        threads.setdefault((event.pid, event.tid), []).append(event)
+    out = []
+    for rows in threads.values():
+        open_rows = []
+        for row in sorted(rows, key=lambda e: (e.start, -e.end, e.order)):
+            open_rows = [e for e in open_rows if e.end > row.start]
+            if row.kind == "op":
+                open_rows.append(row)
+                continue
+            names = [e.name for e in open_rows]
+            aten = [name for name in names if name.startswith("aten::")]
+            out.append(((aten[:1] or names[-1:] or [row.name])[0], row))
+    return out
+
+
+def syncs(sources):
+    out = {}
+    for source in sources:
+        busy = union((e.start, e.end) for e in source.of(*WORK))
+        for operator, call in calls_of(source):
+            if not is_sync(call.name):
+                continue
+            row = out.setdefault(
+                (source.rank, operator, call.name), {"count": 0, "wait_ns": 0, "total_ns": 0}
+            )
+            near = [b for b in busy if b[1] > call.start and b[0] < call.end]
+            row["count"] += 1
+            row["wait_ns"] += length(intersect([(call.start, call.end)], near))
+            row["total_ns"] += call.dur
+    return out
+
+
+def copy_sites(sources):
+    out = {}
+    for source in sources:
+        copies = {}
+        for event in source.of("memcpy"):
+            copies.setdefault(event.args.get("correlation"), []).append(event)
+        for operator, call in calls_of(source):
+            if not re.search("emcpy|GraphLaunch", call.name):
+                continue
+            for copy in copies.get(call.args.get("correlation", "none"), []):
+                kind = copy.name.removeprefix("Memcpy ")
+                row = out.setdefault(
+                    (source.rank, operator, call.name, kind),
+                    {"count": 0, "bytes": 0, "device_ns": 0, "total_ns": 0},
+                )
+                row["count"] += 1
+                row["bytes"] += int(copy.args.get("bytes", 0))
+                row["device_ns"] += copy.dur
+                row["total_ns"] += call.dur
+    return out
