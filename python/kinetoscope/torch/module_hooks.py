@@ -9,6 +9,7 @@ place, so that it compiles what it would without us.
 """
 
 import functools
+import sys
 import threading
 from importlib import import_module
 from time import perf_counter_ns
@@ -113,7 +114,7 @@ class ModuleWatcher:
             self._tell(module, perf_counter_ns() - begin_ns)
             return result
 
-        _leave_frames_out(self._torch, call, inner)
+        _leave_frames_out(call, inner)
         return call
 
     def _enter(self):
@@ -192,11 +193,9 @@ class ModuleWatcher:
             return None
 
 
-def _leave_frames_out(torch, *functions):
-    """Where torch.compile looks at each frame in turn, it passes over these, as over torch's own."""
-    try:
-        skip_code = torch._C._dynamo.eval_frame.skip_code
-    except AttributeError:
-        return  # a torch that cannot compile, or has it elsewhere
-    for function in functions:
-        skip_code(function.__code__)
+def _leave_frames_out(*functions):
+    """Where torch.compile looks at each frame, it passes over these, as over those of torch."""
+    skip_code = getattr(sys.modules.get("torch._dynamo.eval_frame"), "skip_code", None)
+    if skip_code is not None:
+        for function in functions:
+            skip_code(function.__code__)

@@ -385,7 +385,8 @@ class Recorder:
     def fail(self, failure):
         """Ends recording because something of ours raised; never raises itself."""
         try:
-            self._turn_off(f"The window was dropped: {type(failure).__name__}: {failure}.")
+            words = f"{type(failure).__name__}: {failure}".rstrip(".")
+            self._turn_off(f"The window was dropped: {words}.")
         except Exception:
             self._phase = OFF
 

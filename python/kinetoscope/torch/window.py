@@ -24,6 +24,7 @@ class Window:
         self._warmup = spec.warmup
         self._first_step = first_step
         self._done_count = 0
+        self._is_exported = False
         self._limits = WindowLimits(spec)
         action = torch.profiler.ProfilerAction
 
@@ -95,18 +96,27 @@ class Window:
         return self._limits.bytes_estimated
 
     def save(self, path):
-        """Writes the trace, compressed, under a temporary name first."""
+        """Writes the trace, compressed, under a temporary name first. After an interrupt it may be
+        called again; torch writes a trace only once, so its file then still lies there."""
         plain = f"{path}.plain.tmp"
         packed = f"{path}.tmp"
         try:
-            self._profiler.export_chrome_trace(plain)
+            if not self._is_exported:
+                self._profiler.export_chrome_trace(plain)
+                self._is_exported = True
             _compress(plain, packed)
             os.replace(packed, path)
-        finally:
-            for leftover in (plain, packed):
-                if os.path.exists(leftover):
-                    os.unlink(leftover)
+            os.unlink(plain)
+        except Exception:
+            _remove(plain, packed)
+            raise
         self._profiler = None  # frees the events
+
+
+def _remove(*paths):
+    for path in paths:
+        if os.path.exists(path):
+            os.unlink(path)
 
 
 def _compress(source, target):
