@@ -16,6 +16,8 @@ STEP_PERCENT_MAX = 1.0  # of a step of 20 ms
 STEP_NS = 20_000_000
 IMPORT_MS_MAX = 50
 
+KINDS = ("optimizer", "loader", "inference", "mark")
+
 START = "pass"
 IMPORT = """
 import time
@@ -95,7 +97,7 @@ def main(arguments):
             print(f"{name:24} {(ours - plain) / 1e6:8.2f} ms  of {plain / 1e6:.1f} ms")
             if (ours - plain) / 1e6 > IMPORT_MS_MAX:
                 wrong.append(f"{name}: more than {IMPORT_MS_MAX} ms")
-        for kind in ("optimizer", "loader", "inference", "mark"):
+        for kind in KINDS[:1] if options.tiny else KINDS:
             ours, plain = cost_ns(STEPS, (kind, steps), runs, folder)
             percent = 100 * (ours - plain) / STEP_NS
             print(f"step by {kind:16} {(ours - plain) / 1e3:8.2f} us  {percent:.3f} % of 20 ms")

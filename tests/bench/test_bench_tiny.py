@@ -28,7 +28,4 @@ def test_cost_of_the_recorder_is_measured():
         "start of Python",
         "import torch",
         "step by optimizer",
-        "step by loader",
-        "step by inference",
-        "step by mark",
     ]

@@ -111,28 +111,47 @@ def write_program(folder, text, name="program.py"):
     return path
 
 
-def _run(command, folder, env):
-    return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT_S
+def start(command, folder, env):
+    return subprocess.Popen(
+        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-def run_recorded(folder, *words, steps="3:1:3", executable=(sys.executable,), **more):
+def finish(process):
+    try:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def start_recorded(folder, *words, steps="3:1:3", executable=(sys.executable,), **more):
     out = folder / "out"
     out.mkdir()
     command = [*executable, *map(str, words)]
-    return Recorded(_run(command, folder, hook_environment(out, steps, **more)), out)
+    return start(command, folder, hook_environment(out, steps, **more))
 
 
-def run_plain(folder, *words, executable=(sys.executable,)):
-    return _run([*executable, *map(str, words)], folder, plain_environment())
+def run_recorded(folder, *words, **more):
+    return Recorded(finish(start_recorded(folder, *words, **more)), folder / "out")
+
+
+def start_plain(folder, *words, executable=(sys.executable,)):
+    return start([*executable, *map(str, words)], folder, plain_environment())
+
+
+def run_plain(folder, *words, **more):
+    return finish(start_plain(folder, *words, **more))
 
 
 def run_both(folder, text, steps="3:1:3", **more):
     """The recorded run, after it was found to be like the one without us: words, losses, ending."""
     program = write_program(folder, text)
+    other_folder = folder / "plain"
+    other_folder.mkdir()
+    plain = start_plain(other_folder, program)  # both at once: most of the time is torch's start
     recorded = run_recorded(folder, program, steps=steps, **more)
-    plain = run_plain(folder, program)
+    plain = finish(plain)
     assert recorded.stdout == plain.stdout, recorded.stderr
     assert recorded.returncode == plain.returncode, recorded.stderr
     assert said(recorded.stderr) == said(plain.stderr)

@@ -11,7 +11,15 @@ import sys
 import time
 
 import pytest
-from recorded import Recorded, hook_environment, run_both, run_plain, run_recorded, write_program
+from recorded import (
+    Recorded,
+    finish,
+    run_both,
+    run_plain,
+    run_recorded,
+    start_recorded,
+    write_program,
+)
 
 TRAIN = """
 import os, sys, time
@@ -234,23 +242,13 @@ def test_interrupt(tmp_path, at, kept):
         + TRAIN
         + f"train(30, lambda number: number == {at} and time.sleep(30))",
     )
-    out = tmp_path / "out"
-    out.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, program],
-        env=hook_environment(out, "3:1:3"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start_recorded(tmp_path, program)
     for line in process.stdout:
         if line.startswith(f"{at} "):
             break
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    done = subprocess.CompletedProcess([], 0, *process.communicate(timeout=60))
-    done.returncode = process.returncode
-    recorded = Recorded(done, out)
+    recorded = Recorded(finish(process), tmp_path / "out")
     assert recorded.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in recorded.stderr
     assert len(recorded.clean().steps()) - (at == 6) == kept  # the open step is there, and named
