@@ -12,8 +12,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 from kinetoscope.torch.call_counter import CallCounter  # noqa: E402
+from kinetoscope.torch.explain import explain  # noqa: E402
 from kinetoscope.torch.step_counter import StepCounter  # noqa: E402
+from kinetoscope.torch.step_finder import LOADER, OPTIMIZER, StepFinder  # noqa: E402
 from kinetoscope.torch.step_times import StepTimes  # noqa: E402
+from kinetoscope.torch.window_spec import WindowSpec  # noqa: E402
 
 
 class Thing:
@@ -115,3 +118,42 @@ def test_after_times_are_twenty():
     times = StepTimes()
     assert [times.add_after(1) for _ in range(25)].index(True) == 19
     assert len(times.after_ns) == 20
+
+
+def test_higher_sign_takes_over_and_lower_ones_are_silent():
+    finder, optimizer = StepFinder(None, lambda: False), Thing()
+    assert [finder.is_step_end(LOADER, 1) for _ in range(4)] == [False, True, True, True]
+    assert (finder.step_count, finder.restarts) == (3, 0)
+    assert finder.is_step_end(OPTIMIZER, optimizer)
+    assert (finder.step_count, finder.restarts) == (1, 1)
+    assert not finder.is_step_end(LOADER, 1)
+    assert (finder.step_count, finder.source_name) == (1, "optimizer")
+
+
+def test_loader_of_a_program_with_an_idle_optimizer_counts_after_a_while():
+    finder = StepFinder(None, lambda: False)
+    finder.has_optimizer = True
+    assert not any(finder.is_step_end(LOADER, 1) for _ in range(512))
+    finder.is_step_end(LOADER, 1)
+    assert finder.is_step_end(LOADER, 1)
+
+
+def test_loader_worker_has_no_steps():
+    finder = StepFinder(None, lambda: True)
+    assert not any(finder.is_step_end(LOADER, 1) for _ in range(3))
+    assert finder.source is None
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "is_over", "words"),
+    [
+        (["steps", "steps"], False, None),
+        (["steps", "steps"], True, "There are 2 of 3 windows: the program ended."),
+        (["steps"] * 3, True, None),
+        (["steps", "seconds"], False, "The window holds 1 of 3 steps: it had lasted 60 seconds."),
+    ],
+)
+def test_missing_windows_are_explained(ended_by, is_over, words):
+    spec, finder = WindowSpec.parse("1:1:3:3"), StepFinder(None, lambda: False)
+    notes = {"steps_recorded": 1}
+    assert explain(spec, finder, notes, ended_by, False, is_over, False) == words

@@ -12,7 +12,7 @@ STEP_WORDS = {
 LOST = "torch.profiler keeps its events in memory until the window closes"
 
 
-def explain(spec, finder, notes, ended_by, is_recording, has_met_other):
+def explain(spec, finder, notes, ended_by, is_recording, is_over, has_met_other):
     """`ended_by` has an entry for each trace; `is_recording` is a window for times."""
     if "failure" in notes:
         return notes["failure"]
@@ -22,7 +22,11 @@ def explain(spec, finder, notes, ended_by, is_recording, has_met_other):
         count = finder.step_count
         return f"The program ended after {count} {words} or more, inside {which}: {LOST}."
     if ended_by:
-        return None if ended_by[-1] == STEPS else _missing_steps(spec, notes, ended_by[-1])
+        if ended_by[-1] != STEPS:
+            return _missing_steps(spec, notes, ended_by[-1])
+        if is_over and len(ended_by) < spec.repeat:
+            return f"There are {len(ended_by)} of {spec.repeat} windows: the program ended."
+        return None
     if has_met_other:
         return (
             "The program uses torch.profiler itself, and only one can run at a time; "

@@ -66,8 +66,8 @@ class ModuleWatcher:
     def _meet(self, module):
         """The first call of an outermost module; it is over when a hook of its own says so."""
         self.end_search()
-        if self._local.depth > 0 or self._is_over:
-            return
+        if self._local.depth > 0 or self._is_over or isinstance(module, self._script_class):
+            return  # a scripted module takes no hook of its own
         self.watch_class(type(module))
         begin_ns = perf_counter_ns()
         handles = []
@@ -88,7 +88,7 @@ class ModuleWatcher:
         if self._is_over or module_class in self._classes or len(self._classes) >= CLASSES_MAX:
             return
         if issubclass(module_class, self._script_class):
-            return  # its attributes are not for us to set
+            return
         own = vars(module_class).get("__call__")
         self._classes[module_class] = own
         module_class.__call__ = self._make_call(module_class, own)

@@ -434,6 +434,7 @@ class Recorder:
             self._notes,
             self._ended_by,
             is_recording and not self._is_over,
+            self._is_over,
             self._has_met_other,
         )
 

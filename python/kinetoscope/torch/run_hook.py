@@ -19,7 +19,8 @@ def install(torch):
     hook_marks(torch, recorder, recorder.mark_name, is_compiling)
     hook_loaders(recorder)
     recorder.modules = ModuleWatcher(torch, recorder, is_compiling)
-    recorder.modules.begin()
+    if recorder.mark_name is None:
+        recorder.modules.begin()
     watch_other_profiler(torch, recorder.other_profiler_starts, recorder.other_profiler_stopped)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=recorder.after_fork)
