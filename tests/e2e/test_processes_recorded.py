@@ -74,12 +74,12 @@ def test_ranks_open_a_window_of_their_choice_at_the_same_step(tmp_path):
             "    optimizer.step()",
             "    time.sleep(0.005 * (number % 2) * dist.get_rank())\n    optimizer.step()",
         )
-        .replace("range(24)", "range(40)"),
+        .replace("range(24)", "range(70)"),
     )
     words = ("--nproc_per_node=2", "--master_port=29612", program)
     recorded = run_recorded(tmp_path, *words, executable=(BIN / "torchrun",), steps="auto")
     assert recorded.returncode == 0, recorded.stderr
-    check_ranks(recorded, [0, 1], steps=40)
+    check_ranks(recorded, [0, 1], steps=70)
 
 
 def test_accelerate_launch(tmp_path):
