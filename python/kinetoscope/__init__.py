@@ -5,3 +5,15 @@ Nothing is computed in Python: this package hooks PyTorch and hands over what it
 """
 
 __version__ = "0.1.0"
+
+_step = None  # set in a process that `kscope run` watches
+
+
+def step():
+    """Says that a step of the program has ended; `kscope run` then goes by this alone.
+
+    Call it once at the end of each step, always in the same thread. It does nothing when the
+    program does not run under `kscope run`, costs well under a microsecond then, and never raises.
+    """
+    if _step is not None:
+        _step()

@@ -1,103 +1,122 @@
 """One recording window: drives torch.profiler for a few steps and writes its trace.
 
-Used as: open, then one `advance` per step until it says that the window is complete, then `close`.
-`close` may come early; then the trace holds the steps so far and says so. The caller catches what
-torch raises. Shapes and memory are recorded, Python stacks are not: they cost most of all.
+Used as: open, then `advance` at each end of a step until it says why the window ended, then `save`.
+`cut` ends it inside a step; then the trace holds the steps so far and says so. The caller catches
+what torch raises. A window of times records shapes and memory; Python stacks cost most of all and
+have a window of their own, whose times mean nothing.
 """
 
 import json
 import os
+import time
 
+from kinetoscope.torch.window_limits import WindowLimits
 
-class WindowSpec:
-    """`wait` steps run free, `warmup` steps are recorded and thrown away, `active` are kept."""
-
-    def __init__(self, wait, warmup, active):
-        self.wait = wait
-        self.warmup = warmup
-        self.active = active
-
-    @classmethod
-    def parse(cls, text):
-        wait, warmup, active = (int(part) for part in text.split(":"))
-        # A window can only open where a step ends.
-        return cls(max(wait, 1), max(warmup, 0), max(active, 1))
-
-    @property
-    def step_count(self):
-        return self.wait + self.warmup + self.active
-
-    def as_members(self):
-        return {"wait": self.wait, "warmup": self.warmup, "active": self.active}
+TIMES, STACKS = "times", "stacks"
 
 
 class Window:
-    def __init__(self, torch, spec, first_step):
+    def __init__(self, torch, spec, first_step, purpose=TIMES):
         """`first_step` is the number of the step that begins now: N of ProfilerStep#N."""
-        self._spec = spec
+        self.purpose = purpose
+        self.ended_by = None
+        self.closed_ns = None  # Unix time at which it stopped to record
+        self._warmup = spec.warmup
         self._first_step = first_step
         self._done_count = 0
+        self._is_exported = False
+        self._limits = WindowLimits(spec)
         action = torch.profiler.ProfilerAction
-        steps_total = spec.warmup + spec.active
 
         def schedule(step):
-            index = step - first_step if step >= first_step else 0
-            if index >= steps_total:
-                return action.NONE
-            if index < spec.warmup:
-                return action.WARMUP
-            return action.RECORD_AND_SAVE if index == steps_total - 1 else action.RECORD
+            # The end is a stop: nobody knows yet which step is the last.
+            index = max(step - first_step, 0)  # the constructor asks for step 0
+            return action.WARMUP if index < spec.warmup else action.RECORD
 
+        has_stacks = purpose is STACKS
         self._profiler = torch.profiler.profile(
             activities=_activities(torch),
             schedule=schedule,
             record_shapes=True,
-            profile_memory=True,
-            **_trace_only(torch),
+            profile_memory=not has_stacks,
+            with_stack=has_stacks,
+            **({} if has_stacks else _trace_only(torch)),
         )
         self._profiler.step_num = first_step
 
     def open(self):
+        self._limits.begin()
         self._profiler.start()
+        if self._warmup == 0:
+            self._limits.begin_kept()
 
-    def advance(self, metadata):
-        """Ends a step; true when it was the last. `metadata` goes into the trace then."""
-        is_last = self._done_count + 1 == self._spec.warmup + self._spec.active
-        if is_last:
-            self._profiler.add_metadata_json("kinetoscope", json.dumps(metadata))
+    def advance(self, describe):
+        """Ends a step. When it was the last, the window is closed and the reason returned;
+        `describe` then gives what the trace says about itself."""
+        if self.ended_by is not None:
+            return self.ended_by  # an interrupt came between the end and the file
         self._done_count += 1
-        self._profiler.step()
-        return is_last
+        kept = self.recorded_count
+        ended_by = self._limits.reached(kept) if kept > 0 else None
+        if ended_by is None:
+            self._profiler.step()
+            if self._done_count == self._warmup:
+                self._limits.begin_kept()
+        else:
+            self._close(ended_by, describe)
+        return ended_by
+
+    def cut(self, reason, describe):
+        """Ends the window inside a step; does nothing when it has ended."""
+        if self.ended_by is None:
+            self._close(reason, describe, cut_step=self._first_step + self._done_count)
+
+    def drop(self):
+        """Stops recording, and nothing is kept."""
+        profiler, self._profiler = self._profiler, None
+        if self.ended_by is None and profiler is not None:
+            profiler.stop()
+
+    def _close(self, ended_by, describe, cut_step=None):
+        if self.recorded_count > 0:
+            members = {**describe(), "purpose": self.purpose, "ended_by": ended_by}
+            members.update(cut_step=cut_step, bytes_estimated=self._limits.bytes_estimated)
+            self._profiler.add_metadata_json("kinetoscope", json.dumps(members))
+        self._profiler.stop()
+        self.closed_ns = time.time_ns()
+        self.ended_by = ended_by
 
     @property
     def recorded_count(self):
         """Kept steps that are complete."""
-        return max(self._done_count - self._spec.warmup, 0)
+        return max(self._done_count - self._warmup, 0)
 
     @property
-    def open_step(self):
-        """Number of the step that is running."""
-        return self._first_step + self._done_count
-
-    def close(self, metadata=None):
-        """Stops the profiler. With `metadata` the window was cut, and the trace says so."""
-        if metadata is not None and self.recorded_count > 0:
-            self._profiler.add_metadata_json("kinetoscope", json.dumps(metadata))
-        self._profiler.stop()
+    def bytes_estimated(self):
+        return self._limits.bytes_estimated
 
     def save(self, path):
-        """Writes the trace, compressed, under a temporary name first."""
+        """Writes the trace, compressed, under a temporary name first. After an interrupt it may be
+        called again; torch writes a trace only once, so its file then still lies there."""
         plain = f"{path}.plain.tmp"
         packed = f"{path}.tmp"
         try:
-            self._profiler.export_chrome_trace(plain)
+            if not self._is_exported:
+                self._profiler.export_chrome_trace(plain)
+                self._is_exported = True
             _compress(plain, packed)
             os.replace(packed, path)
-        finally:
-            for leftover in (plain, packed):
-                if os.path.exists(leftover):
-                    os.unlink(leftover)
-            self._profiler = None  # frees the events
+            os.unlink(plain)
+        except Exception:
+            _remove(plain, packed)
+            raise
+        self._profiler = None  # frees the events
+
+
+def _remove(*paths):
+    for path in paths:
+        if os.path.exists(path):
+            os.unlink(path)
 
 
 def _compress(source, target):

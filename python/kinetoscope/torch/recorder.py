@@ -1,0 +1,463 @@
+"""Records windows of the steps of one process.
+
+The hooks tell what the program does; StepFinder says which of that ends a step; here a step moves
+the process from phase to phase: it waits, records a window for its times, one more step for the
+Python stacks, perhaps waits for another window, and at last only counts and takes some times.
+Outside the windows a step costs a few Python calls and two clock reads. Any failure of ours turns
+recording off and leaves the reason in the status file; the program never sees it.
+"""
+
+import functools
+import os
+import threading
+from time import perf_counter_ns
+
+from kinetoscope.run_status import RunStatus, rank_of_environment
+from kinetoscope.torch.explain import explain
+from kinetoscope.torch.joint_start import JointStart
+from kinetoscope.torch.step_finder import INFERENCE, OPTIMIZER, StepFinder
+from kinetoscope.torch.step_times import StepTimes
+from kinetoscope.torch.window import STACKS, TIMES, Window
+from kinetoscope.torch.window_spec import WindowSpec
+
+ATTEMPTS_MAX = 3
+RESTARTS_MAX = 3  # of a process that has its windows already
+
+# Python stacks make a trace larger, by so much or less; a step too large for that has none.
+STACKS_GROWTH = 8
+
+# Phases of a process. OFF is final; DONE only counts.
+WAITING, RECORDING, DONE, OFF = "waiting", "recording", "done", "off"
+
+
+def _entry_point(method):
+    """For all that the program's own calls reach: a failure of ours ends here, and turns us off."""
+
+    @functools.wraps(method)
+    def guarded(recorder, *args):
+        try:
+            method(recorder, *args)
+        except Exception as failure:
+            recorder.fail(failure)
+
+    return guarded
+
+
+class _ThreadCalls(threading.local):
+    """How deep this thread is inside calls of `step`, and whether one of them ended a step."""
+
+    depth = 0
+    is_step_over = False
+    stepped_count = 0  # of optimizers
+
+
+class Recorder:
+    """All state of one process; forked children begin anew.
+
+    Any thread may call the hooks, but only the thread that the StepFinder follows has steps: it
+    alone changes phases and windows.
+    """
+
+    def __init__(self, torch):
+        self._torch = torch
+        self._spec = WindowSpec.from_environment()
+        self._out_dir = os.environ["KSCOPE_OUT"]
+        self.mark_name = os.environ.get("KSCOPE_STEP_MARK") or None
+        self._in_own_call = False
+        self._announced_pid = None
+        self.modules = None  # the ModuleWatcher, once it is there
+        self._begin()
+
+    def _begin(self):
+        self._status = RunStatus(self._out_dir, rank_of_environment())
+        self._joint_start = JointStart(self._status)
+        self._phase = WAITING
+        self._window = None
+        self._window_number = 0
+        self._attempts = 0
+        self._windows_done = 0
+        self._finder = StepFinder(self.mark_name, _is_loader_worker(self._torch))
+        self._source = None
+        self._restarts = 0
+        self._restarts_done = 0
+        self._waited_count = 0
+        self._ended_ns = 0  # when the last step ended; 0: the next step is not worth timing
+        self._times = StepTimes()
+        self._calls = _ThreadCalls()
+        self._is_other_profiling = False
+        self._has_met_other = False
+        self._traces = []
+        self._stack_traces = []
+        self._closed_ns = []
+        self._ended_by = []
+        self._is_over = False
+        self._notes = {}
+
+    # ---------------------------------------------------------------- called by the hooks
+
+    @_entry_point
+    def heard(self, source, key=None, dur_ns=0):
+        """A sign that may end a step; see step_finder.py."""
+        if self._phase is not OFF and self._is_step_end(source, key, dur_ns):
+            self._end_step()
+
+    @_entry_point
+    def epoch_ended(self, key):
+        if self._finder.epoch_ended(key):
+            self._ended_ns = 0  # what lies between two epochs is no time of a step
+
+    @_entry_point
+    def optimizer_made(self):
+        self._finder.has_optimizer = True
+        self._let_modules_go()
+
+    @_entry_point
+    def optimizer_called(self):
+        self._calls.depth += 1
+
+    @_entry_point
+    def optimizer_stepped(self, optimizer):
+        """An optimizer has done its work, but its own record_function is still open."""
+        calls = self._calls
+        calls.stepped_count += 1
+        self._finder.has_optimizer = True
+        if self._phase is OFF or not self._is_step_end(OPTIMIZER, optimizer, 0):
+            return
+        if self._finder.step_count == 1:
+            self._notes["optimizer"] = type(optimizer).__name__
+        if calls.depth > 0:
+            calls.is_step_over = True  # optimizer_returned ends it
+        else:
+            self._end_step()
+
+    @_entry_point
+    def optimizer_returned(self):
+        calls = self._calls
+        calls.depth = max(calls.depth - 1, 0)  # a fork inside `step` began anew
+        if calls.is_step_over and calls.depth == 0:
+            calls.is_step_over = False
+            if self._phase is not OFF:
+                self._end_step()
+
+    @property
+    def stepped_count(self):
+        """Steps that optimizers made in this thread."""
+        return self._calls.stepped_count
+
+    @_entry_point
+    def other_profiler_starts(self):
+        """The program's own profiler goes first: ours lets go before it begins."""
+        if self._in_own_call:
+            return
+        self._is_other_profiling = True
+        self._has_met_other = True
+        if self._phase is RECORDING and self._finder.is_stepping_thread():
+            self._cut_window("the program started a profiler of its own")
+        elif self._phase is RECORDING:
+            self._turn_off("The program started a profiler of its own in another thread.")
+
+    @_entry_point
+    def other_profiler_stopped(self):
+        if not self._in_own_call:
+            self._is_other_profiling = False
+
+    @_entry_point
+    def after_fork(self):
+        """In a forked child. A window that the parent has open cannot be used or closed here."""
+        was_recording = self._phase is RECORDING
+        self._begin()
+        if was_recording:
+            self._phase = OFF
+            # Torch goes on to record what it inherited; this thread at least need not add to it.
+            self._torch.autograd._enable_record_function(False)
+
+    @_entry_point
+    def at_exit(self):
+        self._is_over = True
+        if self._phase is RECORDING:
+            self._cut_window("the program ended")
+        if self._finder.step_count > 0 or self._status.pid == self._announced_pid:
+            self._report()
+
+    @_entry_point
+    def announce(self):
+        """The first status file: torch is here. Workers of multiprocessing speak once they step."""
+        import multiprocessing  # torch has loaded it already
+
+        process = multiprocessing.current_process()
+        is_worker = process.name != "MainProcess" or getattr(process, "_inheriting", False)
+        self._announced_pid = None if is_worker else os.getpid()
+        if not is_worker:
+            self._report()
+
+    # ---------------------------------------------------------------- steps
+
+    def _is_step_end(self, source, key, dur_ns):
+        finder = self._finder
+        is_end = finder.is_step_end(source, key, dur_ns)
+        if finder.source is not self._source:
+            self._source = finder.source
+            if finder.source is not INFERENCE:
+                self._let_modules_go()
+        if finder.restarts != self._restarts:
+            self._restarts = finder.restarts
+            self._restart(finder.step_count - is_end)
+        return is_end
+
+    def _let_modules_go(self):
+        if self.modules is not None:
+            self.modules.end()
+
+    def _restart(self, step_count):
+        """What counted as a step until now was none: times and an open window are worth nothing."""
+        self._ended_ns = 0
+        self._times = StepTimes()
+        if self._phase is RECORDING:
+            window, self._window = self._window, None
+            with self._own_call():
+                window.drop()
+        elif self._phase is DONE and self._restarts_done >= RESTARTS_MAX:
+            return
+        self._restarts_done += self._phase is DONE
+        self._phase = WAITING
+        self._windows_done = 0
+        self._waited_count = step_count
+
+    def _end_step(self):
+        now = perf_counter_ns()
+        if self._phase is RECORDING:
+            self._advance_window()
+            self._ended_ns = 0
+            return
+        is_report_due = False
+        if self._ended_ns and not self._is_other_profiling:
+            is_report_due = self._keep_time(now - self._ended_ns)
+        if self._phase is WAITING:
+            self._wait()
+        if is_report_due:
+            self._report()
+        self._ended_ns = perf_counter_ns()
+
+    def _keep_time(self, dur_ns):
+        if self._phase is DONE:
+            return self._times.add_after(dur_ns)
+        self._times.add_before(dur_ns)
+        return False
+
+    def _wait(self):
+        if self._finder.step_count == 1:
+            self._identify()
+            self._report()
+        self._waited_count += 1
+        if self._is_other_profiling:
+            return
+        is_over = self._spec.is_wait_over(self._waited_count, self._times)
+        if self._spec.wait is None:
+            is_over = self._joint_start.is_due(self._finder.step_count, is_over)
+        if is_over:
+            self._open_window(TIMES)
+
+    def _identify(self):
+        distributed = getattr(self._torch, "distributed", None)
+        if distributed and distributed.is_available() and distributed.is_initialized():
+            rank = distributed.get_rank()
+            if rank != self._status.rank:
+                self._status = RunStatus(self._out_dir, rank)
+            self._joint_start = JointStart(self._status, distributed.get_world_size())
+
+    # ---------------------------------------------------------------- the window
+
+    def _open_window(self, purpose):
+        spec = self._spec if purpose is TIMES else WindowSpec(1, 1, 1)
+        if purpose is TIMES:
+            self._window_number += 1
+            self._attempts += 1
+            self._notes["window_first_step"] = self._finder.step_count
+        self._phase = RECORDING
+        self._report()
+        with self._own_call():
+            self._window = Window(self._torch, spec, self._finder.step_count, purpose)
+            self._window.open()
+
+    def _advance_window(self):
+        window = self._window
+        if window.purpose is STACKS:
+            self._softly(self._advance, window)
+        else:
+            self._advance(window)
+
+    def _advance(self, window):
+        with self._own_call():
+            if window.advance(self._describe) is not None:
+                self._save(window)
+                self._end_window(window)
+
+    def _softly(self, action, *args):
+        """Stacks are an addition: without them the run is still a good one."""
+        try:
+            action(*args)
+        except Exception as failure:
+            window, self._window = self._window, None
+            self._notes["stacks_failure"] = _printable(f"{type(failure).__name__}: {failure}")
+            try:
+                with self._own_call():
+                    window and window.drop()
+            except Exception:  # noqa: S110 - it did not work before either
+                pass
+            self._wait_again_or_rest()
+
+    def _end_window(self, window):
+        """The window is saved: what comes next?"""
+        self._window = None
+        if window.purpose is TIMES and self._wants_stacks(window):
+            self._phase = RECORDING
+            self._softly(self._open_window, STACKS)
+        else:
+            self._wait_again_or_rest()
+
+    def _wants_stacks(self, window):
+        if not self._spec.has_stacks:
+            return False
+        bytes_per_step = window.bytes_estimated // max(window.recorded_count, 1)
+        if bytes_per_step * STACKS_GROWTH <= self._spec.bytes_max:
+            return True
+        self._notes["stacks_failure"] = "a step with Python stacks would exceed the size limit"
+        return False
+
+    def _wait_again_or_rest(self):
+        self._windows_done += 1
+        self._waited_count = 0
+        is_last = self._spec.repeat and self._windows_done >= self._spec.repeat
+        self._phase = DONE if is_last else WAITING
+        self._report()
+
+    def _cut_window(self, reason):
+        """Ends the window early. What is complete is kept; nothing at all means another try."""
+        window = self._window
+        with self._own_call():
+            window.cut(reason, self._describe)
+            if window.recorded_count > 0:
+                self._save(window)
+        self._window = None
+        if window.purpose is STACKS:
+            if not self._is_over and not window.recorded_count:
+                self._notes["stacks_failure"] = reason
+            self._wait_again_or_rest()
+        elif window.recorded_count > 0 or self._attempts >= ATTEMPTS_MAX:
+            self._phase = DONE
+        else:
+            self._phase = WAITING
+            self._waited_count = 0
+        self._report()
+
+    def _save(self, window):
+        started_ns = perf_counter_ns()
+        kind = "" if window.purpose is TIMES else ".stacks"
+        name = f"{self._status.stem}.window{self._window_number}{kind}.pt.trace.json.gz"
+        window.save(os.path.join(self._out_dir, name))
+        if window.purpose is STACKS:
+            self._stack_traces.append(name)
+            return
+        self._traces.append(name)
+        self._closed_ns.append(window.closed_ns)
+        self._ended_by.append(window.ended_by)
+        self._notes["steps_recorded"] = window.recorded_count
+        self._notes["bytes_estimated"] = window.bytes_estimated
+        self._notes["save_ns"] = perf_counter_ns() - started_ns
+        self._report()
+
+    def _describe(self):
+        """What the trace says about us: a report reads the times that no profiler slowed down."""
+        return {
+            "schema": "kinetoscope.window/1",
+            "pid": self._status.pid,
+            "rank": self._status.rank,
+            "window": self._spec.as_members(),
+            "step_source": self._finder.source_name,
+            "unprofiled_step_ns": self._times.before_ns,
+        }
+
+    def _own_call(self):
+        return _OwnCall(self)
+
+    # ---------------------------------------------------------------- failures and words
+
+    def fail(self, failure):
+        """Ends recording because something of ours raised; never raises itself."""
+        try:
+            words = f"{type(failure).__name__}: {failure}".rstrip(".")
+            self._turn_off(f"The window was dropped: {words}.")
+        except Exception:
+            self._phase = OFF
+
+    def _turn_off(self, reason):
+        window, self._window = self._window, None
+        self._phase = OFF
+        self._notes["failure"] = _printable(reason)
+        self._let_modules_go()
+        if window is not None:
+            try:
+                with self._own_call():
+                    window.drop()
+            except Exception:  # noqa: S110 - it did not work before either
+                pass
+        try:
+            self._report()
+        except Exception:  # noqa: S110 - the disk may be full; the program goes on
+            pass
+
+    def _report(self):
+        self._status.set(
+            state=self._phase,
+            explanation=self._explain(),
+            traces=self._traces,
+            stack_traces=self._stack_traces,
+            window_closed_ns=self._closed_ns,
+            window_ended_by=self._ended_by,
+            steps_seen=self._finder.step_count,
+            step_source=self._finder.source_name,
+            window=self._spec.as_members(),
+            torch=str(self._torch.__version__),
+            unprofiled_step_ns=self._times.before_ns,
+            unprofiled_step_after_ns=self._times.after_ns,
+            is_over=self._is_over,
+            **self._notes,
+        )
+        self._status.write()
+
+    def _explain(self):
+        window = self._window
+        is_recording = self._phase is RECORDING and (window is None or window.purpose is TIMES)
+        return explain(
+            self._spec,
+            self._finder,
+            self._notes,
+            self._ended_by,
+            is_recording and not self._is_over,
+            self._is_over,
+            self._has_met_other,
+        )
+
+
+class _OwnCall:
+    """While it lasts, starts and stops of torch.profiler are ours."""
+
+    def __init__(self, recorder):
+        self._recorder = recorder
+
+    def __enter__(self):
+        self._was_own = self._recorder._in_own_call
+        self._recorder._in_own_call = True
+
+    def __exit__(self, *_):
+        self._recorder._in_own_call = self._was_own
+
+
+def _is_loader_worker(torch):
+    """A test whether this process fetches batches for another one: its modules are transforms."""
+    worker_info = torch.utils.data.get_worker_info
+    return lambda: worker_info() is not None
+
+
+def _printable(text):
+    return "".join(c if c.isprintable() else " " for c in text[:400])

@@ -1,0 +1,62 @@
+"""What to record, in the words of `kscope run`: KSCOPE_STEPS and its companions."""
+
+import os
+
+AUTO_WARMUP = 1
+AUTO_ACTIVE = 6
+AUTO_WAIT_MAX = 200  # steps that never agree are recorded all the same
+SECONDS_DEFAULT = 60
+BYTES_DEFAULT = 1 << 30
+
+
+class WindowSpec:
+    """`wait` steps run free (None: until they agree), `warmup` steps are recorded and thrown away,
+    `active` are kept; so `repeat` times, 0 for ever. A window ends early, but with one step at
+    least, after `seconds_max` or when its trace would exceed `bytes_max`."""
+
+    def __init__(self, wait, warmup, active, repeat=1):
+        self.wait = wait
+        self.warmup = warmup
+        self.active = active
+        self.repeat = repeat
+        self.seconds_max = SECONDS_DEFAULT
+        self.bytes_max = BYTES_DEFAULT
+        self.has_stacks = True
+
+    @classmethod
+    def parse(cls, text):
+        if text == "auto":
+            return cls(None, AUTO_WARMUP, AUTO_ACTIVE)
+        wait, warmup, active, *repeat = (int(part) for part in text.split(":"))
+        # A window can only open where a step ends.
+        return cls(max(wait, 1), max(warmup, 0), max(active, 1), max(repeat[0], 0) if repeat else 1)
+
+    @classmethod
+    def from_environment(cls):
+        spec = cls.parse(os.environ.get("KSCOPE_STEPS") or "auto")
+        spec.seconds_max = float(os.environ.get("KSCOPE_WINDOW_SECONDS") or SECONDS_DEFAULT)
+        spec.bytes_max = int(os.environ.get("KSCOPE_WINDOW_BYTES") or BYTES_DEFAULT)
+        spec.has_stacks = os.environ.get("KSCOPE_STACKS", "1") != "0"
+        return spec
+
+    @property
+    def step_count(self):
+        """Steps that a program must make for one window; with a wait of its own, at most."""
+        wait = AUTO_WAIT_MAX if self.wait is None else self.wait
+        return wait + self.warmup + self.active
+
+    def is_wait_over(self, waited_count, times):
+        if self.wait is None:
+            return waited_count >= AUTO_WAIT_MAX or times.agree()
+        return waited_count >= self.wait
+
+    def as_members(self):
+        return {
+            "wait": "auto" if self.wait is None else self.wait,
+            "warmup": self.warmup,
+            "active": self.active,
+            "repeat": self.repeat,
+            "seconds_max": self.seconds_max,
+            "bytes_max": self.bytes_max,
+            "stacks": self.has_stacks,
+        }

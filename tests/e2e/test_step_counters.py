@@ -1,0 +1,159 @@
+"""Goal: of any sequence of optimizer steps and module calls the right ones end steps.
+
+Method: sequences as text, one letter for each step; those that end one are written as letters, the
+others as dots. No torch is needed.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+
+from kinetoscope.torch.call_counter import CallCounter  # noqa: E402
+from kinetoscope.torch.explain import explain  # noqa: E402
+from kinetoscope.torch.step_counter import StepCounter  # noqa: E402
+from kinetoscope.torch.step_finder import LOADER, OPTIMIZER, StepFinder  # noqa: E402
+from kinetoscope.torch.step_times import StepTimes  # noqa: E402
+from kinetoscope.torch.window_spec import WindowSpec  # noqa: E402
+
+
+class Thing:
+    pass
+
+
+def play(counter, sequence, durations=None):
+    things = {name: Thing() for name in sequence}
+    ends = [
+        name if counter.is_step_end(things[name], (durations or {}).get(name, 0)) else "."
+        for name in sequence
+    ]
+    return "".join(ends)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "ends", "steps", "changes"),
+    [
+        ("AAAA", "AAAA", 4, 0),
+        ("ABABABAB", "AB.B.B.B", 4, 1),
+        ("ABCABCABCABC", "ABC..C..C..C", 4, 2),
+        ("DDDGDDDGDDDG", "DDDG...G...G", 3, 1),
+        ("GDDDGDDDGDDD", "GD..G...G...", 3, 2),
+        ("AADDAADDAADD", "AADD..DD..DD", 6, 1),
+    ],
+)
+def test_rarest_optimizer_is_the_clock(sequence, ends, steps, changes):
+    counter = StepCounter()
+    assert play(counter, sequence) == ends
+    assert (counter.step_count, counter.clock_changes) == (steps, changes)
+
+
+def test_rare_visitor_disturbs_nothing():
+    counter = StepCounter()
+    play(counter, "A" * 100 + ("B" + "A" * 150) * 2)
+    assert (counter.step_count, counter.clock_changes) == (400, 0)
+
+
+def test_second_phase_goes_on_counting():
+    counter = StepCounter()
+    ends = play(counter, "A" * 100 + "B" * 100)
+    assert counter.step_count == 199  # B's first step might have been a visitor's
+    assert ends.endswith("B" * 30)
+
+
+def test_generator_after_a_hundred_critics():
+    counter = StepCounter()
+    ends = play(counter, "D" * 100 + "G" + "D" * 100 + "G" + "DDDDDG" * 8)
+    assert ends.endswith(".....G" * 5)
+
+
+def test_optimizers_that_die():
+    counter = StepCounter()
+    ends = [play(counter, "AAA") for _ in range(30)]
+    assert ends == ["AAA"] * 30
+    assert (counter.step_count, counter.clock_changes) == (90, 0)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "durations", "steps"),
+    [
+        ("MMMM", {"M": 5}, 4),
+        ("MLMLML", {"M": 50, "L": 2}, 3),  # a model and its loss
+        (
+            "EDDDDEDDDD",
+            {"E": 6, "D": 4},
+            8,
+        ),  # an encoder for each sequence, a decoder for each token
+        ("TUUUVTUUUV", {"T": 9, "U": 8, "V": 9}, 6),  # the steps of a diffusion
+    ],
+)
+def test_module_with_most_time_is_the_clock(sequence, durations, steps):
+    counter = CallCounter()
+    play(counter, sequence, durations)
+    assert counter.step_count == steps
+
+
+def test_start_up_is_no_step_time():
+    times = StepTimes()
+    for dur_ns in (900, 800, 700, 100, 101, 102, 103):
+        times.add_before(dur_ns)
+        assert not times.agree()
+    times.add_before(104)
+    assert times.agree()
+    assert times.before_ns == [100, 101, 102, 103, 104]
+
+
+def test_short_wait_keeps_half_of_its_times():
+    times = StepTimes()
+    for dur_ns in (900, 100, 101):
+        times.add_before(dur_ns)
+    assert times.before_ns == [100, 101]
+    for dur_ns in range(600):
+        times.add_before(dur_ns)
+    assert times.before_ns == list(range(88, 600))  # the latest 512
+
+
+def test_after_times_are_twenty():
+    times = StepTimes()
+    assert [times.add_after(1) for _ in range(25)].index(True) == 19
+    assert len(times.after_ns) == 20
+
+
+def test_higher_sign_takes_over_and_lower_ones_are_silent():
+    finder, optimizer = StepFinder(None, lambda: False), Thing()
+    assert [finder.is_step_end(LOADER, 1) for _ in range(4)] == [False, True, True, True]
+    assert (finder.step_count, finder.restarts) == (3, 0)
+    assert finder.is_step_end(OPTIMIZER, optimizer)
+    assert (finder.step_count, finder.restarts) == (1, 1)
+    assert not finder.is_step_end(LOADER, 1)
+    assert (finder.step_count, finder.source_name) == (1, "optimizer")
+
+
+def test_loader_of_a_program_with_an_idle_optimizer_counts_after_a_while():
+    finder = StepFinder(None, lambda: False)
+    finder.has_optimizer = True
+    assert not any(finder.is_step_end(LOADER, 1) for _ in range(512))
+    finder.is_step_end(LOADER, 1)
+    assert finder.is_step_end(LOADER, 1)
+
+
+def test_loader_worker_has_no_steps():
+    finder = StepFinder(None, lambda: True)
+    assert not any(finder.is_step_end(LOADER, 1) for _ in range(3))
+    assert finder.source is None
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "is_over", "words"),
+    [
+        (["steps", "steps"], False, None),
+        (["steps", "steps"], True, "There are 2 of 3 windows: the program ended."),
+        (["steps"] * 3, True, None),
+        (["steps", "seconds"], False, "The window holds 1 of 3 steps: it had lasted 60 seconds."),
+    ],
+)
+def test_missing_windows_are_explained(ended_by, is_over, words):
+    spec, finder = WindowSpec.parse("1:1:3:3"), StepFinder(None, lambda: False)
+    notes = {"steps_recorded": 1}
+    assert explain(spec, finder, notes, ended_by, False, is_over, False) == words
