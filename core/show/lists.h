@@ -59,7 +59,7 @@ struct ks_sort_alias {
     const char *key;
 };
 
-enum { KS_LIST_COLUMNS_MAX = 40 };
+enum { KS_LIST_COLUMNS_MAX = 64 };
 
 struct ks_list {
     const char *name;
