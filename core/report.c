@@ -10,6 +10,7 @@
 #include "read/read.h"
 #include "show/lists.h"
 #include "show/report.h"
+#include "show/verdict.h"
 
 enum {
     ROWS_PER_CHUNK_MIN = 256,
@@ -24,6 +25,7 @@ struct ks_report {
     struct ks_facts facts;
     struct ks_findings findings;
     struct ks_view view;
+    struct ks_stacks_paths stacks_paths; /* traces to read places from, not times */
 };
 
 /* ------------------------------------------------------------------ opening */
@@ -42,7 +44,8 @@ static uint32_t rows_per_chunk(const struct ks_report_options *options)
     return rows;
 }
 
-static enum ks_status read_trace(const struct ks_report_options *options, bool any_run,
+/* `report` NULL: for looking at files, of whatever run they are. */
+static enum ks_status read_trace(const struct ks_report_options *options, struct ks_report *report,
                                  struct ks_trace **out, struct ks_err *err)
 {
     if (options->path_count == 0) {
@@ -54,8 +57,11 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
         .path_count = options->path_count,
         .strict = options->strict,
         .run = options->run,
-        .any_run = any_run,
+        .window = options->window,
+        .any_run = report == NULL,
         .log = &log,
+        .stacks = report ? &report->stacks_paths : NULL,
+        .stacks_arena = report ? &report->arena : NULL,
     };
     struct ks_trace_options trace_options = {
         .chunk_bytes_max = options->chunk_bytes_max,
@@ -107,7 +113,7 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
         .group_by_shape = options->group_by_shape,
     };
     KS_TRY(copy_paths(report, options, err));
-    KS_TRY(read_trace(options, false, &report->trace, err));
+    KS_TRY(read_trace(options, report, &report->trace, err));
     KS_TRY(ks_facts_compute(report->trace, &scope, &report->facts, err));
     if (scope.step_range_given && report->facts.step_count == 0) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
@@ -197,6 +203,18 @@ const char *ks_report_sort_name(const char *table, size_t index)
     return list ? ks_list_sort_name(list, index) : NULL;
 }
 
+const char *ks_report_bound_by(const struct ks_report *report)
+{
+    struct ks_verdict verdict;
+    ks_verdict_compute(&report->view, &verdict);
+    return ks_verdict_word(verdict.bound);
+}
+
+const char *ks_report_finding_id(const struct ks_report *report, size_t index)
+{
+    return index < report->findings.count ? report->findings.list[index].rule->id : NULL;
+}
+
 size_t ks_report_finding_count(const struct ks_report *report)
 {
     return report->findings.count;
@@ -219,7 +237,7 @@ enum ks_status ks_info_write(const struct ks_report_options *options, bool json,
     struct ks_trace *trace = NULL;
     struct ks_locale_c locale;
     ks_locale_c_enter(&locale);
-    enum ks_status status = read_trace(options, true, &trace, err);
+    enum ks_status status = read_trace(options, NULL, &trace, err);
     if (status == KS_OK) {
         struct ks_view view = {.trace = trace};
         status = ks_report_write_info(&view, json, write, user, err);

@@ -5,6 +5,7 @@
 #include "read/folder.h"
 #include "read/input.h"
 #include "read/reader.h"
+#include "read/run_folder.h"
 #include "read/runs.h"
 
 #define KS_LOG_DOMAIN "read"
@@ -262,6 +263,40 @@ static enum ks_status choose_run(const struct ks_read_options *options,
                    (long long)options->run, (long long)count);
 }
 
+static enum ks_status keep_stacks(const struct ks_read_options *options,
+                                  const struct ks_file_list *files, struct ks_err *err)
+{
+    if (!options->stacks || files->count == 0) {
+        return KS_OK;
+    }
+    const char **paths = ks_new(options->stacks_arena, const char *, files->count);
+    for (size_t i = 0; paths && i < files->count; i++) {
+        const char *path = files->list[i].path;
+        paths[i] = ks_arena_copy(options->stacks_arena, path, strlen(path));
+        if (!paths[i]) {
+            paths = NULL;
+        }
+    }
+    if (!paths) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep paths: no memory");
+    }
+    *options->stacks = (struct ks_stacks_paths){paths, files->count};
+    return KS_OK;
+}
+
+/* What the processes of a run said beside their traces; ranks are known by now. */
+static void apply_status_files(struct ks_trace_builder *builder, struct ks_arena *arena)
+{
+    for (uint32_t i = 0; i < ks_trace_builder_source_count(builder); i++) {
+        struct ks_source *source = ks_trace_builder_source(builder, i);
+        struct ks_str path = ks_trace_builder_str(builder, source->path);
+        char *copy = ks_arena_copy(arena, path.ptr, path.len);
+        if (copy) {
+            ks_run_folder_apply_status(source, copy);
+        }
+    }
+}
+
 enum ks_status ks_read_paths(const struct ks_read_options *options,
                              struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
 {
@@ -275,11 +310,21 @@ enum ks_status ks_read_paths(const struct ks_read_options *options,
             ks_err_prefix(err, options->paths[i]);
         }
     }
+    struct ks_file_list stacks = {0};
+    if (status == KS_OK) {
+        status = ks_run_folder_choose(&files, options->window, &stacks, &arena, err);
+    }
+    if (status == KS_OK) {
+        status = keep_stacks(options, &stacks, err);
+    }
     if (status == KS_OK) {
         status = read_files(options, &files, builder, err);
     }
     if (status == KS_OK) {
         status = choose_run(options, builder, run, err);
+    }
+    if (status == KS_OK) {
+        apply_status_files(builder, &arena);
     }
     ks_arena_release(&arena);
     return status;

@@ -3,22 +3,33 @@
 #ifndef KS_READ_READ_H
 #define KS_READ_READ_H
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "store/builder.h"
+
+/* Traces that were recorded for their Python stacks: places come from them, times never do. */
+struct ks_stacks_paths {
+    const char *const *list;
+    size_t count;
+};
 
 struct ks_read_options {
     const char *const *paths; /* files, folders, "-" */
     size_t path_count;
     bool strict;
     int64_t run;  /* 1-based; 0: there must be just one */
+    int64_t window; /* of `kscope run`, 1-based; 0: the latest of each process in a folder */
     bool any_run; /* all runs together: for looking at files, not for analysing them */
     const struct ks_log *log;
+    /* Filled in when it is not NULL; its paths live in `stacks_arena`. */
+    struct ks_stacks_paths *stacks;
+    struct ks_arena *stacks_arena;
 };
 
 /* Reads everything; `*run` is what to seal. A folder is searched for traces; what is none is left
  * out with a line in the log, but a path given by itself must be one.
  * Errors: those of reading, with the path in front; KS_ERR_USAGE when the files belong to several
- * runs and `run` is 0 or not among them. */
+ * runs and `run` is 0 or not among them, or none is of the wanted window. */
 enum ks_status ks_read_paths(const struct ks_read_options *options,
                              struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
     KS_MUST_CHECK;

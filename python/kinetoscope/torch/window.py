@@ -19,7 +19,9 @@ class WindowSpec:
 
     @classmethod
     def parse(cls, text):
-        wait, warmup, active = (int(part) for part in text.split(":"))
+        if text == "auto":
+            text = "5:1:6"
+        wait, warmup, active = (int(part) for part in text.split(":")[:3])
         # A window can only open where a step ends.
         return cls(max(wait, 1), max(warmup, 0), max(active, 1))
 
