@@ -8,6 +8,7 @@
 #define KS_LOG_DOMAIN "report"
 #include "base/log.h"
 #include "read/read.h"
+#include "read/run_monitor.h"
 #include "show/lists.h"
 #include "show/report.h"
 #include "show/verdict.h"
@@ -25,6 +26,7 @@ struct ks_report {
     struct ks_facts facts;
     struct ks_findings findings;
     struct ks_view view;
+    char cgroup[160]; /* words of the monitor of `kscope run` */
     struct ks_stacks_paths stacks_paths; /* traces to read places from, not times */
 };
 
@@ -101,6 +103,20 @@ static enum ks_status copy_paths(struct ks_report *report, const struct ks_repor
     return KS_OK;
 }
 
+/* The folder of a run tells more than its traces. */
+static void read_monitor(struct ks_report *report)
+{
+    struct ks_run_monitor monitor;
+    struct ks_view *view = &report->view;
+    for (size_t i = 0; i < view->path_count && !view->cgroup; i++) {
+        if (ks_run_monitor_read(view->paths[i], &monitor) &&
+            ks_run_monitor_describe(&monitor, report->cgroup, sizeof(report->cgroup))) {
+            view->cgroup = report->cgroup;
+            view->is_throttled = monitor.throttled_count > 0;
+        }
+    }
+}
+
 static enum ks_status fill_report(struct ks_report *report, const struct ks_report_options *options,
                                   struct ks_err *err)
 {
@@ -124,6 +140,7 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
     report->view.trace = report->trace;
     report->view.facts = &report->facts;
     report->view.findings = &report->findings;
+    read_monitor(report);
     return KS_OK;
 }
 

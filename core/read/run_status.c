@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "read/json_cursor.h"
+#include "read/json_members.h"
 #include "read/json_string.h"
 #include "read/reader.h"
 
@@ -40,22 +40,6 @@ static enum ks_json open_array(struct ks_json_cursor *c, bool *more)
     return step;
 }
 
-static enum ks_json take_number(struct ks_json_cursor *c, int64_t *out)
-{
-    int64_t value = 0;
-    bool found = false;
-    enum ks_json_kind kind;
-    enum ks_json step = ks_json_kind_of(c, &kind);
-    if (step == KS_JSON_OK && kind != KS_JSON_NUMBER) {
-        return ks_json_skip(c);
-    }
-    step = step == KS_JSON_OK ? ks_json_int(c, &value, &found) : step;
-    if (step == KS_JSON_OK && found) {
-        *out = value;
-    }
-    return step;
-}
-
 /* Items of an array, and the last of them that is a number. */
 static enum ks_json take_items(struct ks_json_cursor *c, size_t *count, int64_t *last)
 {
@@ -63,7 +47,7 @@ static enum ks_json take_items(struct ks_json_cursor *c, size_t *count, int64_t 
     *count = 0;
     enum ks_json step = open_array(c, &more);
     while (step == KS_JSON_OK && more) {
-        step = take_number(c, last);
+        step = ks_json_take_number(c, last);
         step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
         *count += 1;
     }
@@ -77,7 +61,7 @@ static enum ks_json take_times(struct ks_json_cursor *c, struct ks_run_times *ti
     enum ks_json step = open_array(c, &more);
     while (step == KS_JSON_OK && more) {
         int64_t value = 0;
-        step = take_number(c, &value);
+        step = ks_json_take_number(c, &value);
         step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
         if (value > 0 && times->count < KS_RUN_TIMES_MAX) {
             times->list[times->count++] = value;
@@ -142,6 +126,7 @@ static enum ks_run_state state_of(const char *word)
 
 /* What is read beside the members of the result. */
 struct document {
+    struct ks_run_status *out;
     char schema[32];
     char state[16];
     int64_t steps_seen;
@@ -149,9 +134,10 @@ struct document {
     bool is_over;
 };
 
-static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key,
-                                struct ks_run_status *out, struct document *doc)
+static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, void *user)
 {
+    struct document *doc = user;
+    struct ks_run_status *out = doc->out;
     struct ks_run_process *process = &out->process;
     size_t count;
     if (ks_str_equal(key, KS_STR("schema"))) {
@@ -164,13 +150,13 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key,
         return take_text(c, process->explanation, sizeof(process->explanation));
     }
     if (ks_str_equal(key, KS_STR("pid"))) {
-        return take_number(c, &process->pid);
+        return ks_json_take_number(c, &process->pid);
     }
     if (ks_str_equal(key, KS_STR("rank"))) {
-        return take_number(c, &process->rank);
+        return ks_json_take_number(c, &process->rank);
     }
     if (ks_str_equal(key, KS_STR("steps_seen"))) {
-        return take_number(c, &doc->steps_seen);
+        return ks_json_take_number(c, &doc->steps_seen);
     }
     if (ks_str_equal(key, KS_STR("traces"))) {
         return take_items(c, &out->trace_count, &doc->ignored);
@@ -191,34 +177,12 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key,
     return ks_json_skip(c);
 }
 
-static bool take_members(struct ks_json_cursor *c, struct ks_run_status *out, struct document *doc)
-{
-    char ch;
-    bool more = true;
-    if (ks_json_peek(c, &ch) != KS_JSON_OK || ch != '{') {
-        return false;
-    }
-    c->at++;
-    if (ks_json_peek(c, &ch) != KS_JSON_OK || ch == '}') {
-        return false;
-    }
-    while (more) {
-        struct ks_json_str key;
-        if (ks_json_key(c, &key) != KS_JSON_OK ||
-            take_member(c, (struct ks_str){key.ptr, key.len}, out, doc) != KS_JSON_OK ||
-            ks_json_next(c, '}', &more) != KS_JSON_OK) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool parse(struct ks_str text, struct ks_run_status *out, struct document *doc)
 {
     struct ks_json_cursor cursor = {.at = text.ptr, .end = text.ptr + text.len};
-    *doc = (struct document){0};
+    *doc = (struct document){.out = out};
     *out = (struct ks_run_status){.process = {.rank = -1}};
-    if (!take_members(&cursor, out, doc) || strcmp(doc->schema, "kinetoscope.run/1") != 0) {
+    if (!ks_json_each_member(&cursor, take_member, doc) || strcmp(doc->schema, "kinetoscope.run/1") != 0) {
         return false;
     }
     out->process.state = state_of(doc->state);

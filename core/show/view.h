@@ -11,6 +11,8 @@ struct ks_view {
     const struct ks_findings *findings;
     const char *const *paths; /* as the user gave them: files, folders, "-" */
     size_t path_count;
+    const char *cgroup; /* limits of the control group and what they did; NULL: not known */
+    bool is_throttled;  /* they held the program back */
 };
 
 /* Does the step count in means and shares? Cut ones do only when there is no other. */
