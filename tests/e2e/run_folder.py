@@ -77,14 +77,15 @@ def write_status(folder, rank=0, pid=1, **members):
     put_whole(path, f"{{\n{lines}\n}}\n".encode())
 
 
-def fake_program(folder, text, name="fake.py"):
+def fake_program(folder, text, forever=False):
     """A program that plays the recorder: OUT is the run's folder, ME its own process id."""
-    path = Path(folder) / name
+    path = Path(folder) / "fake.py"
     head = f"""
         import os, signal, subprocess, sys, time
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from run_folder import write_status, write_trace
         OUT, ME = os.environ["KSCOPE_OUT"], os.getpid()
     """
-    path.write_text(textwrap.dedent(head) + textwrap.dedent(text))
+    tail = "\nwhile True: time.sleep(0.05)\n" if forever else "\n"
+    path.write_text(textwrap.dedent(head) + textwrap.dedent(text) + tail)
     return path

@@ -121,9 +121,6 @@ def wait_until(is_true, seconds=20):
         time.sleep(0.02)
 
 
-LOOP = "\nwhile True: time.sleep(0.05)\n"
-
-
 # ---------------------------------------------------------------- in time
 
 
@@ -169,8 +166,8 @@ def test_no_wait_when_all_is_there(tmp_path):
         write_trace(OUT, pid=ME)
         write_trace(OUT, pid=ME, stacks=True)
         write_status(OUT, pid=ME, unprofiled_step_after_ns=[900_000] * 20)
-        """
-        + LOOP,
+        """,
+        forever=True,
     )
     run = Run(tmp_path, program)
     shown_at = run.wait_for_line("Each step takes")
@@ -188,8 +185,8 @@ def test_what_comes_late_gets_into_the_files_unsaid(tmp_path):
         write_status(OUT, pid=ME, unprofiled_step_ns=[500_000])
         while not os.path.exists(OUT + "/report.json"): time.sleep(0.05)
         write_status(OUT, pid=ME, unprofiled_step_after_ns=[900_000] * 20)
-        """
-        + LOOP,
+        """,
+        forever=True,
     )
     run = Run(tmp_path, program)
     run.wait_for_line("500 us unprofiled")
@@ -237,7 +234,9 @@ def rank_process(rank, seconds, state="done"):
 
 
 def test_ranks_are_waited_for(tmp_path):
-    program = fake_program(tmp_path, RANKS + "rank_process(0, 0.2); rank_process(1, 2)" + LOOP)
+    program = fake_program(
+        tmp_path, RANKS + "rank_process(0, 0.2); rank_process(1, 2)", forever=True
+    )
     run = Run(tmp_path, program)
     run.wait_for_line("window 1 of all 2 ranks is recorded")
     run.wait_for_line("Each step takes")
@@ -249,7 +248,7 @@ def test_ranks_are_waited_for(tmp_path):
 
 def test_a_rank_that_does_not_come_is_said(tmp_path):
     program = fake_program(
-        tmp_path, RANKS + "rank_process(0, 0.2); rank_process(1, 0, 'recording')" + LOOP
+        tmp_path, RANKS + "rank_process(0, 0.2); rank_process(1, 0, 'recording')", forever=True
     )
     run = Run(tmp_path, program)
     shown_at = run.wait_for_line("window 1 of 1 ranks out of 2 is recorded")
@@ -289,7 +288,7 @@ def test_each_window_is_reported_and_kept(tmp_path):
 
 def test_stop_after_ends_the_program(tmp_path):
     program = fake_program(
-        tmp_path, "write_trace(OUT, pid=ME); write_status(OUT, pid=ME, is_over=True)" + LOOP
+        tmp_path, "write_trace(OUT, pid=ME); write_status(OUT, pid=ME, is_over=True)", forever=True
     )
     run = Run(tmp_path, program, options=("--out", "out", "--stop-after"))
     run.end(None)
@@ -303,7 +302,7 @@ def test_stop_after_ends_what_the_program_started(tmp_path, listens):
     """A shell that dies of SIGTERM leaves its children behind; some do not listen at all."""
     deaf = "" if listens else "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     text = f"write_trace(OUT, pid=ME); write_status(OUT, pid=ME, is_over=True)\n{deaf}"
-    program = fake_program(tmp_path, text + "open('pid', 'w').write(str(ME))" + LOOP)
+    program = fake_program(tmp_path, text + "open('pid', 'w').write(str(ME))", forever=True)
     shell = f"{sys.executable} {program} & wait"
     run = Run(tmp_path, "sh", "-c", shell, options=("--out", "out", "--stop-after"))
     run.end(None)
@@ -317,8 +316,8 @@ def test_a_program_that_does_not_listen_is_killed(tmp_path):
         """
         signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))
         write_trace(OUT, pid=ME); write_status(OUT, pid=ME, is_over=True)
-        """
-        + LOOP,
+        """,
+        forever=True,
     )
     run = Run(tmp_path, program, options=("--out", "out", "--stop-after"))
     assert run.end(None) == "heard\n"
@@ -389,7 +388,7 @@ def test_the_reporter_holds_nothing_and_stays_behind(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_reporter_ends_with_us(tmp_path, number):
-    program = fake_program(tmp_path, "open('pid', 'w').write(str(ME))" + LOOP)
+    program = fake_program(tmp_path, "open('pid', 'w').write(str(ME))", forever=True)
     run = Run(tmp_path, program)
     pid = reporter_of(run)
     wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
