@@ -190,7 +190,8 @@ static int run(const struct ks_cli_args *args)
 
 static const struct ks_cli_option run_options[] = {
     {"steps", 0, "auto|W:U:A[:R]", NULL,
-     "Let W steps run free, then record U steps for warm-up and A steps to keep; R times in all (0: "
+     "Let W steps run free, then record U steps for warm-up and A steps to keep; R times in all "
+     "(0: "
      "for ever). auto, the default, waits until steps take equally long."},
     {"max-seconds", 0, "N", NULL, "End a window after N seconds (default 60)."},
     {"max-trace", 0, "SIZE", NULL,
@@ -225,7 +226,8 @@ const struct ks_cli_command ks_cmd_run = {
         "the active virtual environment's, else python3 on PATH). Anything else is executed as it "
         "is. The program is not changed: its steps are found by the steps of its optimizer.\n\n"
         "When a window of steps is recorded, a process beside the program writes report.txt and "
-        "report.json into DIR and shows the verdict on standard error, while the program goes on.\n\n"
+        "report.json into DIR and shows the verdict on standard error, while the program goes "
+        "on.\n\n"
         "The exit status is the program's own, also when a signal ended it; 127 and 126 when it "
         "could not be started, 125 when we failed before it could.",
     .examples = run_examples,

@@ -26,7 +26,7 @@ struct ks_report {
     struct ks_facts facts;
     struct ks_findings findings;
     struct ks_view view;
-    char cgroup[160]; /* words of the monitor of `kscope run` */
+    char cgroup[160];                    /* words of the monitor of `kscope run` */
     struct ks_stacks_paths stacks_paths; /* traces to read places from, not times */
 };
 

@@ -30,11 +30,11 @@ struct ks_launch_options {
     size_t word_count;
     const char *out_dir; /* an existing folder */
     struct ks_launch_window window;
-    uint32_t window_seconds; /* a window ends after so long; 0: the recorder's default */
-    uint64_t window_bytes;   /* ... or with so much text of its trace; 0: the same */
-    const char *step_mark;   /* name of the region that is a step; NULL: steps are found */
-    bool without_stacks;     /* no extra step with Python stacks */
-    bool stop_after;         /* the program is ended when all windows are reported */
+    uint32_t window_seconds;    /* a window ends after so long; 0: the recorder's default */
+    uint64_t window_bytes;      /* ... or with so much text of its trace; 0: the same */
+    const char *step_mark;      /* name of the region that is a step; NULL: steps are found */
+    bool without_stacks;        /* no extra step with Python stacks */
+    bool stop_after;            /* the program is ended when all windows are reported */
     ks_launch_report_cb report; /* NULL: nobody watches the folder */
     void *report_user;
 };

@@ -115,12 +115,10 @@ static void look_at_program(struct ks_monitor *monitor, const struct ks_process_
         add_disk(process->pid, &read_bytes, &write_bytes);
     }
     /* The traffic of a process that ended is gone from the sum: nothing is better than less. */
-    look->read_bytes = read_bytes >= monitor->read_bytes
-                           ? (int64_t)(read_bytes - monitor->read_bytes)
-                           : 0;
-    look->write_bytes = write_bytes >= monitor->write_bytes
-                            ? (int64_t)(write_bytes - monitor->write_bytes)
-                            : 0;
+    look->read_bytes =
+        read_bytes >= monitor->read_bytes ? (int64_t)(read_bytes - monitor->read_bytes) : 0;
+    look->write_bytes =
+        write_bytes >= monitor->write_bytes ? (int64_t)(write_bytes - monitor->write_bytes) : 0;
     monitor->read_bytes = read_bytes;
     monitor->write_bytes = write_bytes;
 }
@@ -183,7 +181,8 @@ static void put_processes(struct ks_text *line, const struct ks_process_tree *be
         uint64_t next_ticks = 0;
         for (size_t i = 0; i < now->count; i++) {
             uint64_t ticks = ticks_since(before, &now->list[i]);
-            bool is_left = ticks < last_ticks || (ticks == last_ticks && now->list[i].pid > last_pid);
+            bool is_left =
+                ticks < last_ticks || (ticks == last_ticks && now->list[i].pid > last_pid);
             if (is_left && (!next || ticks > next_ticks)) {
                 next = &now->list[i];
                 next_ticks = ticks;
@@ -192,10 +191,10 @@ static void put_processes(struct ks_text *line, const struct ks_process_tree *be
         if (!next) {
             break;
         }
-        ks_text_printf(line, "%s{\"pid\": %d, \"cpu_percent\": %.1f, \"rss_bytes\": %lld, \"threads\": %llu}",
-                       shown ? ", " : "", (int)next->pid, percent(next_ticks, interval_ns),
-                       (long long)((int64_t)next->rss_pages * page),
-                       (unsigned long long)next->thread_count);
+        ks_text_printf(
+            line, "%s{\"pid\": %d, \"cpu_percent\": %.1f, \"rss_bytes\": %lld, \"threads\": %llu}",
+            shown ? ", " : "", (int)next->pid, percent(next_ticks, interval_ns),
+            (long long)((int64_t)next->rss_pages * page), (unsigned long long)next->thread_count);
         last_ticks = next_ticks;
         last_pid = next->pid;
     }
@@ -249,7 +248,7 @@ static bool copy_half(FILE *source, FILE *target, size_t *kept)
     bool is_good = true;
     for (size_t i = 0; is_good && fgets(line, sizeof(line), source); i++) {
         if (i % 2 == 0) {
-            is_good = fputs(line, target) >= 0;
+            is_good = fwrite(line, 1, strlen(line), target) == strlen(line);
             *kept += 1;
         }
     }
@@ -294,7 +293,8 @@ static void write_line(struct ks_monitor *monitor, const struct ks_text *line)
 
 /* ------------------------------------------------------------------ from outside */
 
-static void read_look(struct ks_monitor *monitor, const struct ks_process_tree *now, struct look *look)
+static void read_look(struct ks_monitor *monitor, const struct ks_process_tree *now,
+                      struct look *look)
 {
     look_at_program(monitor, now, look);
     look_at_machine(monitor, look);
@@ -328,8 +328,8 @@ static void take_look(struct ks_monitor *monitor, int64_t now_ns)
 
 void ks_monitor_init(struct ks_monitor *monitor, const char *out_dir, pid_t root)
 {
-    *monitor = (struct ks_monitor){.root = root, .interval_ns = LOOK_S * 1000000000LL,
-                                   .pss_bytes = -1};
+    *monitor =
+        (struct ks_monitor){.root = root, .interval_ns = LOOK_S * 1000000000LL, .pss_bytes = -1};
     monitor->dir_fd = open(out_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     monitor->fd = openat(monitor->dir_fd, FILE_NAME,
                          O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0600);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,8 +54,8 @@ static int64_t now_ns(void)
 /* Neither the terminal nor a signal for the program's group may end or stop us. */
 static void settle_signals(void)
 {
-    static const int ignored[] = {SIGINT,  SIGQUIT, SIGHUP,  SIGPIPE, SIGTSTP, SIGTTIN,
-                                  SIGTTOU, SIGUSR1, SIGUSR2, SIGXFSZ};
+    static const int ignored[] = {SIGINT,  SIGQUIT, SIGHUP,  SIGPIPE, SIGTSTP,
+                                  SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGXFSZ};
     sigset_t none;
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
         (void)signal(ignored[i], SIG_IGN);
@@ -63,6 +64,17 @@ static void settle_signals(void)
     (void)signal(SIGCHLD, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Kernels before 5.9 close one after the other; who holds more than a thousand is not served. */
+static void close_all(int first, int last)
+{
+    enum { LAST_MAX = 1023 };
+    if (close_range((unsigned)first, (unsigned)last, 0) != 0) {
+        for (int fd = first; fd <= last && fd <= LAST_MAX; fd++) {
+            (void)close(fd);
+        }
+    }
 }
 
 /* stderr stays, to say the verdict; nothing else that our starter holds may stay open in us. */
@@ -74,9 +86,9 @@ static void let_go_of_files(int stop_fd)
         (void)dup2(null_fd, STDOUT_FILENO);
     }
     if (stop_fd > STDERR_FILENO + 1) {
-        (void)close_range(STDERR_FILENO + 1, (unsigned)stop_fd - 1, 0);
+        close_all(STDERR_FILENO + 1, stop_fd - 1);
     }
-    (void)close_range((unsigned)stop_fd + 1, ~0U, 0);
+    close_all(stop_fd + 1, INT_MAX);
 }
 
 static void take_back_seat(void)
@@ -138,6 +150,18 @@ static void publish(struct watch *watch, const struct ks_window_state *state, bo
     watch->reported_at_ns = now_ns();
 }
 
+/* How long ago the window closed; writing its trace may have taken a while. A clock that was set
+ * meanwhile counts for nothing. */
+static int64_t waited_ns(const struct watch *watch, const struct ks_window_state *state)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    int64_t seen_ns = now_ns() - watch->seen_at_ns;
+    int64_t closed_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - state->closed_ns;
+    bool is_said = state->closed_ns > 0 && closed_ns < 3600 * 1000000000LL;
+    return is_said && closed_ns > seen_ns ? closed_ns : seen_ns;
+}
+
 /* Is the window next in line, and has it waited long enough? */
 static bool is_due(struct watch *watch, const struct ks_window_state *state)
 {
@@ -145,7 +169,7 @@ static bool is_due(struct watch *watch, const struct ks_window_state *state)
         watch->seen_number = state->number;
         watch->seen_at_ns = now_ns();
     }
-    return now_ns() >= watch->seen_at_ns + ks_window_state_patience_ns(state);
+    return waited_ns(watch, state) >= ks_window_state_patience_ns(state);
 }
 
 static void report_next(struct watch *watch, const struct ks_run_folder *folder, bool is_over)
@@ -217,8 +241,8 @@ static int watch_run(struct watch *watch)
 static _Noreturn void be_reporter(const struct ks_launch_options *options, const char *out_dir,
                                   pid_t parent, pid_t program, int stop_fd)
 {
-    struct watch watch = {.options = options, .out_dir = out_dir, .parent = parent,
-                          .stop_fd = stop_fd};
+    struct watch watch = {
+        .options = options, .out_dir = out_dir, .parent = parent, .stop_fd = stop_fd};
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     settle_signals();
     let_go_of_files(stop_fd);

@@ -1,5 +1,5 @@
-/* A process of ours beside the program: it waits for windows and has each of them reported while the
- * program goes on, and it monitors the run.
+/* A process of ours beside the program: it waits for windows and has each of them reported while
+ * the program goes on, and it monitors the run.
  *
  * The program must not notice it: it is no child of the program, has a process group of its own (so
  * that Ctrl-C and Ctrl-Z pass it by), low priority, and holds nothing of what we were started with

@@ -54,6 +54,9 @@ void ks_window_state_of(const struct ks_run_folder *folder, int64_t number, bool
         const struct ks_run_process *process = process_of(folder, window);
         bool is_over = !process || !process->is_running;
         out->rank_count++;
+        if (process && (out->closed_ns == 0 || process->window_closed_ns < out->closed_ns)) {
+            out->closed_ns = process->window_closed_ns;
+        }
         out->bytes += window->bytes;
         out->stacks_count += window->has_stacks || is_over || !has_stacks;
         out->timed_count += is_over || process->after_time_count >= KS_SCHEDULE_AFTER_TIMES;

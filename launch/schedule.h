@@ -1,5 +1,5 @@
-/* When a window is reported: at once when all is there that may come, else a little later, and never
- * so late that the report would not be out ten seconds after the window closed. */
+/* When a window is reported: at once when all is there that may come, else a little later, and
+ * never so late that the report would not be out ten seconds after the window closed. */
 #ifndef KS_LAUNCH_SCHEDULE_H
 #define KS_LAUNCH_SCHEDULE_H
 
@@ -9,12 +9,13 @@ enum { KS_SCHEDULE_AFTER_TIMES = 20 };
 
 /* What is there of one window. */
 struct ks_window_state {
-    int64_t number;        /* 0: there is no window */
-    size_t rank_count;     /* processes whose trace is there */
-    size_t awaited_count;  /* processes that record and whose trace is still to come */
-    size_t stacks_count;   /* traces with stacks that are there */
-    size_t timed_count;    /* of rank_count: all steps after the window are timed, or it has ended */
-    int64_t bytes;         /* of the traces */
+    int64_t number;       /* 0: there is no window */
+    size_t rank_count;    /* processes whose trace is there */
+    size_t awaited_count; /* processes that record and whose trace is still to come */
+    size_t stacks_count;  /* traces with stacks that are there */
+    size_t timed_count;   /* of rank_count: all steps after the window are timed, or it has ended */
+    int64_t bytes;        /* of the traces */
+    int64_t closed_ns;    /* Unix time at which it closed; 0: not said */
 };
 
 /* The first window with a number above `after`. */

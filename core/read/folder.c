@@ -96,7 +96,9 @@ static enum ks_status add_entry(struct ks_file_list *files, const char *folder, 
         return depth < FOLDER_DEPTH_MAX ? scan_folder(files, path, depth + 1, arena, err) : KS_OK;
     }
     bool is_file = stat(path, &st) == 0 && S_ISREG(st.st_mode);
-    return is_file && is_trace_name(name) && !is_own_report(path, name) ? append(files, path, false, arena, err) : KS_OK;
+    return is_file && is_trace_name(name) && !is_own_report(path, name)
+               ? append(files, path, false, arena, err)
+               : KS_OK;
 }
 
 static enum ks_status scan_folder(struct ks_file_list *files, const char *path, int depth,

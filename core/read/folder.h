@@ -20,7 +20,8 @@ enum ks_status ks_file_list_append(struct ks_file_list *files, const struct ks_f
 /* Appends `path`, or the traces below it when it is a folder: names that end in .json, .json.gz,
  * .json.zst or .trace, sorted by path; links to folders are not followed, hidden and temporary
  * names and reports of our own are left out. A folder without a trace is an error; that of a run
- * gives the reason in its own words. Memory comes from the arena. Errors: KS_ERR_IO, KS_ERR_NOMEM. */
+ * gives the reason in its own words. Memory comes from the arena. Errors: KS_ERR_IO,
+ * KS_ERR_NOMEM. */
 enum ks_status ks_file_list_add(struct ks_file_list *files, const char *path,
                                 struct ks_arena *arena, struct ks_err *err) KS_MUST_CHECK;
 

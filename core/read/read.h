@@ -17,9 +17,9 @@ struct ks_read_options {
     const char *const *paths; /* files, folders, "-" */
     size_t path_count;
     bool strict;
-    int64_t run;  /* 1-based; 0: there must be just one */
+    int64_t run;    /* 1-based; 0: there must be just one */
     int64_t window; /* of `kscope run`, 1-based; 0: the latest of each process in a folder */
-    bool any_run; /* all runs together: for looking at files, not for analysing them */
+    bool any_run;   /* all runs together: for looking at files, not for analysing them */
     const struct ks_log *log;
     /* Filled in when it is not NULL; its paths live in `stacks_arena`. */
     struct ks_stacks_paths *stacks;

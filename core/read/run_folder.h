@@ -11,8 +11,8 @@
 bool ks_run_folder_explain(const char *path, struct ks_err *err);
 
 /* Takes from `files` what is not read for times:
- * - a trace with stacks whose clean sibling (the same name without ".stacks") is in the list goes to
- *   `stacks`, where places are read from;
+ * - a trace with stacks whose clean sibling (the same name without ".stacks") is in the list goes
+ *   to `stacks`, where places are read from;
  * - of several windows of one process (names of `kscope run`, found in a folder) only the latest
  *   stays, or, when `window` is not 0, window number `window` of each, also of those given by name.
  * Errors: KS_ERR_USAGE (no trace of that window), KS_ERR_NOMEM. */

@@ -50,7 +50,8 @@ bool ks_run_monitor_parse(struct ks_str text, struct ks_run_monitor *out)
 {
     struct ks_run_monitor first;
     const char *end = text.len > 0 ? memrchr(text.ptr, '\n', text.len) : NULL;
-    const char *before = end && end > text.ptr ? memrchr(text.ptr, '\n', (size_t)(end - text.ptr)) : NULL;
+    const char *before =
+        end && end > text.ptr ? memrchr(text.ptr, '\n', (size_t)(end - text.ptr)) : NULL;
     if (!before || !parse_line(text, &first) ||
         !parse_line((struct ks_str){before + 1, (size_t)(end - before)}, out)) {
         return false;
@@ -79,9 +80,9 @@ bool ks_run_monitor_read(const char *path, struct ks_run_monitor *out)
     struct stat info;
     size_t len = 0;
     int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int fd = dir_fd >= 0 ? openat(dir_fd, "monitor.jsonl",
-                                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-                         : -1;
+    int fd = dir_fd >= 0
+                 ? openat(dir_fd, "monitor.jsonl", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                 : -1;
     char *buf = fd >= 0 ? ks_alloc(2 * END_BYTES + KS_WINDOW_PAD, 1) : NULL;
     bool is_good = buf && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
                    read_ends(fd, (int64_t)info.st_size, buf, &len) &&
@@ -105,16 +106,16 @@ bool ks_run_monitor_describe(const struct ks_run_monitor *monitor, char *out, si
                                  (double)monitor->cpu_quota_us / (double)monitor->cpu_period_us);
     }
     if (monitor->throttled_count > 0 && monitor->period_count > 0 && used < size) {
-        used += (size_t)snprintf(out + used, size - used, "%sheld back in %.0f %% of periods, %.2f s in all",
-                                 used ? ", " : "",
-                                 100.0 * (double)monitor->throttled_count /
-                                     (double)monitor->period_count,
-                                 (double)monitor->throttled_ns / 1e9);
+        used += (size_t)snprintf(
+            out + used, size - used, "%sheld back in %.0f %% of periods, %.2f s in all",
+            used ? ", " : "",
+            100.0 * (double)monitor->throttled_count / (double)monitor->period_count,
+            (double)monitor->throttled_ns / 1e9);
     }
     if (monitor->memory_max_bytes > 0 && used < size) {
-        used += (size_t)snprintf(out + used, size - used, "%smemory limit %.1f GiB",
-                                 used ? ", " : "",
-                                 (double)monitor->memory_max_bytes / (1024.0 * 1024.0 * 1024.0));
+        used +=
+            (size_t)snprintf(out + used, size - used, "%smemory limit %.1f GiB", used ? ", " : "",
+                             (double)monitor->memory_max_bytes / (1024.0 * 1024.0 * 1024.0));
     }
     return used > 0;
 }

@@ -182,7 +182,8 @@ static bool parse(struct ks_str text, struct ks_run_status *out, struct document
     struct ks_json_cursor cursor = {.at = text.ptr, .end = text.ptr + text.len};
     *doc = (struct document){.out = out};
     *out = (struct ks_run_status){.process = {.rank = -1}};
-    if (!ks_json_each_member(&cursor, take_member, doc) || strcmp(doc->schema, "kinetoscope.run/1") != 0) {
+    if (!ks_json_each_member(&cursor, take_member, doc) ||
+        strcmp(doc->schema, "kinetoscope.run/1") != 0) {
         return false;
     }
     out->process.state = state_of(doc->state);
@@ -213,10 +214,10 @@ static bool read_process_stat(int64_t pid, char *state, unsigned long long *star
     fclose(file);
     line[len] = '\0';
     const char *after_name = strrchr(line, ')'); /* the name may hold anything */
-    return after_name &&
-           sscanf(after_name, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                              "%*d %*d %*d %llu",
-                  state, start_ticks) == 2;
+    return after_name && sscanf(after_name,
+                                ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+                                "%*d %*d %*d %llu",
+                                state, start_ticks) == 2;
 }
 
 /* A process that began after the file was written has only inherited the number. */
@@ -259,7 +260,8 @@ static bool read_document(int fd, const struct stat *info, struct ks_run_status 
     char *buf = ks_alloc(size + KS_WINDOW_PAD, 1);
     size_t len = 0;
     struct document doc = {0};
-    bool is_good = buf && read_whole(fd, buf, size, &len) && parse((struct ks_str){buf, len}, out, &doc);
+    bool is_good =
+        buf && read_whole(fd, buf, size, &len) && parse((struct ks_str){buf, len}, out, &doc);
     if (is_good && !doc.is_over) {
         out->process.is_running = is_alive(out->process.pid, &info->st_mtim);
     }

@@ -1,6 +1,7 @@
-/* What one process of `kscope run` says about itself: kscope-run.rank<R>.pid<P>.status, JSON that is
- * replaced as a whole. It comes from a folder that anybody may have written into: at most 1 MiB of
- * a regular file is read, links are not followed, and what is no such document counts as none. */
+/* What one process of `kscope run` says about itself: kscope-run.rank<R>.pid<P>.status, JSON that
+ * is replaced as a whole. It comes from a folder that anybody may have written into: at most 1 MiB
+ * of a regular file is read, links are not followed, and what is no such document counts as none.
+ */
 #ifndef KS_READ_RUN_STATUS_H
 #define KS_READ_RUN_STATUS_H
 

@@ -157,7 +157,8 @@ static void write_inputs(struct screen *screen)
     write_damage(screen);
     if (ks_view_running_count(screen->view) > 0) {
         label(screen, "");
-        ks_text_printf(&screen->out, "the program is still running: this is what is there so far\n");
+        ks_text_printf(&screen->out,
+                       "the program is still running: this is what is there so far\n");
     }
     if (screen->view->is_throttled) {
         label(screen, "");

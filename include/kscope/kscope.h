@@ -77,8 +77,8 @@ struct ks_report_options {
     int64_t step_last;
     bool device_given; /* keep only GPU work of this device ordinal */
     int64_t device;
-    int64_t run;              /* which run (1-based) when the files hold several; 0: must be one */
-    int64_t window;           /* which window of `kscope run` (1-based); 0: the latest of a folder */
+    int64_t run;    /* which run (1-based) when the files hold several; 0: must be one */
+    int64_t window; /* which window of `kscope run` (1-based); 0: the latest of a folder */
     uint64_t chunk_bytes_max; /* memory for table chunks before they spill to disk; 0: no limit */
     uint32_t chunk_rows;      /* rows in a chunk, a power of two; 0: 65,536 */
     ks_log_cb log;
@@ -129,8 +129,8 @@ KS_API const char *ks_report_sort_name(const char *table, size_t index);
 KS_API size_t ks_report_finding_count(const struct ks_report *report);
 KS_API size_t ks_report_finding_count_above(const struct ks_report *report, double share);
 
-/* What limits the step (verdict.bound_by of the JSON), and the rule of the index-th finding (NULL past
- * the last): enough to tell whether two reports say the same. Static text. */
+/* What limits the step (verdict.bound_by of the JSON), and the rule of the index-th finding (NULL
+ * past the last): enough to tell whether two reports say the same. Static text. */
 KS_API const char *ks_report_bound_by(const struct ks_report *report);
 KS_API const char *ks_report_finding_id(const struct ks_report *report, size_t index);
 
@@ -171,8 +171,8 @@ struct ks_run_process {
     enum ks_run_state state;
     bool is_running; /* it still lives; false for another machine's process */
     uint64_t steps_seen;
-    size_t after_time_count;   /* steps that were timed after the windows */
-    int64_t window_closed_ns;  /* Unix time at which the last window closed; 0: none did */
+    size_t after_time_count;  /* steps that were timed after the windows */
+    int64_t window_closed_ns; /* Unix time at which the last window closed; 0: none did */
     /* Why there is no trace, or what it lacks; "" when all is well. One line of UTF-8. */
     char explanation[KS_RUN_EXPLANATION_SIZE];
 };
@@ -181,8 +181,8 @@ struct ks_run_process {
 struct ks_run_window {
     int64_t rank;
     int64_t pid;
-    int64_t number; /* counted from 1 */
-    int64_t bytes;  /* of the file */
+    int64_t number;  /* counted from 1 */
+    int64_t bytes;   /* of the file */
     bool has_stacks; /* the step with Python stacks is there too */
 };
 

@@ -1,5 +1,5 @@
-/* Goal: --steps is read as torch.profiler.schedule means it, and passed on unchanged; a report waits
- * for what may still come, but not for ever. Method: one line each. */
+/* Goal: --steps is read as torch.profiler.schedule means it, and passed on unchanged; a report
+ * waits for what may still come, but not for ever. Method: one line each. */
 #include "launch/window.h"
 
 #include <string.h>
@@ -33,8 +33,10 @@ static void test_bad(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "",        "Auto",     "auto:1",    "5",         "1:2",   "1:2:0", "1:2:0:4", "a:b:c",
-        "1:2:3:",  "1:2:3:x",  "1:2:3:4:5", "-1:2:3",    "+1:2:3", " 1:2:3", "1:2:3 ", "1::3",
+        "",         "Auto",        "auto:1",          "5",
+        "1:2",      "1:2:0",       "1:2:0:4",         "a:b:c",
+        "1:2:3:",   "1:2:3:x",     "1:2:3:4:5",       "-1:2:3",
+        "+1:2:3",   " 1:2:3",      "1:2:3 ",          "1::3",
         "1:2:3:-1", "1:2:1000001", "1:2:99999999999",
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

@@ -33,8 +33,7 @@ static void test_growth(void **state)
     assert_int_equal(monitor.throttled_count, 25);
     assert_int_equal(monitor.throttled_ns, 1500000000);
     assert_true(ks_run_monitor_describe(&monitor, text, sizeof(text)));
-    assert_string_equal(
-        text, "CPU limit 1.50 cores, held back in 25 % of periods, 1.50 s in all");
+    assert_string_equal(text, "CPU limit 1.50 cores, held back in 25 % of periods, 1.50 s in all");
 }
 
 static void test_nothing_to_say(void **state)
@@ -53,7 +52,7 @@ static void test_bad_text(void **state)
     assert_false(parse("", &monitor));
     assert_false(parse("\n", &monitor));
     assert_false(parse("\n\n\n", &monitor));
-    assert_false(parse(LINE("1", "1", "1"), &monitor));        /* nothing to compare with */
+    assert_false(parse(LINE("1", "1", "1"), &monitor)); /* nothing to compare with */
     assert_false(parse(LINE("1", "1", "1") "{\"x\"\n", &monitor));
     assert_true(parse(LINE("1", "1", "1") LINE("2", "1", "1") "{\"cut", &monitor));
 }

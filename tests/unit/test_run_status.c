@@ -84,7 +84,8 @@ static void test_foreign(void **state)
     (void)state;
     refuse("{}");
     refuse("[1]");
-    refuse("\x7f" "ELF");
+    refuse("\x7f"
+           "ELF");
     refuse("{\"pid\": 1}");
     refuse("{\"schema\": \"kinetoscope.run/2\"}");
     refuse("{\"schema\": [\"kinetoscope.run/1\"]}");
@@ -163,8 +164,8 @@ static int remove_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),    cmocka_unit_test(test_step_time),
-        cmocka_unit_test(test_cut),     cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_good),  cmocka_unit_test(test_step_time),
+        cmocka_unit_test(test_cut),   cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
