@@ -189,10 +189,9 @@ static int run(const struct ks_cli_args *args)
 }
 
 static const struct ks_cli_option run_options[] = {
-    {"steps", 0, "auto|W:U:A[:R]", NULL,
-     "Let W steps run free, then record U steps for warm-up and A steps to keep; R times in all "
-     "(0: "
-     "for ever). auto, the default, waits until steps take equally long."},
+    {"steps", 0, "W:U:A[:R]", NULL,
+     "Let W steps run free, then record U steps for warm-up and A steps to keep; R times in all, 0 "
+     "for ever. auto, the default: as soon as steps take equally long."},
     {"max-seconds", 0, "N", NULL, "End a window after N seconds (default 60)."},
     {"max-trace", 0, "SIZE", NULL,
      "End a window when the text of its trace gets larger than SIZE (512M, 2G; default 1G)."},

@@ -104,17 +104,22 @@ static enum ks_status copy_paths(struct ks_report *report, const struct ks_repor
 }
 
 /* The folder of a run tells more than its traces. */
-static void read_monitor(struct ks_report *report)
+static enum ks_status read_monitor(struct ks_report *report, struct ks_err *err)
 {
     struct ks_run_monitor monitor;
     struct ks_view *view = &report->view;
     for (size_t i = 0; i < view->path_count && !view->cgroup; i++) {
-        if (ks_run_monitor_read(view->paths[i], &monitor) &&
+        enum ks_status status = ks_run_monitor_read(view->paths[i], &monitor);
+        if (status == KS_ERR_NOMEM) {
+            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot read the monitor: no memory");
+        }
+        if (status == KS_OK &&
             ks_run_monitor_describe(&monitor, report->cgroup, sizeof(report->cgroup))) {
             view->cgroup = report->cgroup;
             view->is_throttled = monitor.throttled_count > 0;
         }
     }
+    return KS_OK;
 }
 
 static enum ks_status fill_report(struct ks_report *report, const struct ks_report_options *options,
@@ -140,8 +145,7 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
     report->view.trace = report->trace;
     report->view.facts = &report->facts;
     report->view.findings = &report->findings;
-    read_monitor(report);
-    return KS_OK;
+    return read_monitor(report, err);
 }
 
 enum ks_status ks_report_open(const struct ks_report_options *options, struct ks_report **out,

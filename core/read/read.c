@@ -285,16 +285,14 @@ static enum ks_status keep_stacks(const struct ks_read_options *options,
 }
 
 /* What the processes of a run said beside their traces; ranks are known by now. */
-static void apply_status_files(struct ks_trace_builder *builder, struct ks_arena *arena)
+static enum ks_status apply_status_files(struct ks_trace_builder *builder, struct ks_err *err)
 {
     for (uint32_t i = 0; i < ks_trace_builder_source_count(builder); i++) {
         struct ks_source *source = ks_trace_builder_source(builder, i);
         struct ks_str path = ks_trace_builder_str(builder, source->path);
-        char *copy = ks_arena_copy(arena, path.ptr, path.len);
-        if (copy) {
-            ks_run_folder_apply_status(source, copy);
-        }
+        KS_TRY(ks_run_folder_apply_status(source, path, err));
     }
+    return KS_OK;
 }
 
 enum ks_status ks_read_paths(const struct ks_read_options *options,
@@ -324,7 +322,7 @@ enum ks_status ks_read_paths(const struct ks_read_options *options,
         status = choose_run(options, builder, run, err);
     }
     if (status == KS_OK) {
-        apply_status_files(builder, &arena);
+        status = apply_status_files(builder, err);
     }
     ks_arena_release(&arena);
     return status;

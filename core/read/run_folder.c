@@ -74,7 +74,8 @@ static bool add_entry(struct ks_run_folder *folder, int dir_fd, const char *name
 {
     struct ks_run_name run_name;
     if (ks_run_status_is_name(name)) {
-        return !ks_run_status_read(dir_fd, name, status) || add_process(folder, &status->process);
+        enum ks_status found = ks_run_status_read(dir_fd, name, status);
+        return found == KS_OK ? add_process(folder, &status->process) : found == KS_END;
     }
     return !ks_run_name_parse(ks_str_from(name), &run_name) ||
            add_window(folder, dir_fd, name, &run_name);
@@ -320,29 +321,45 @@ enum ks_status ks_run_folder_choose(struct ks_file_list *files, int64_t window,
 
 /* ------------------------------------------------------------------ what the status adds */
 
-void ks_run_folder_apply_status(struct ks_source *source, const char *path)
+static enum ks_status apply(struct ks_source *source, int dir_fd, const char *name)
 {
-    char name[96];
-    char dir[4096];
-    const char *slash = strrchr(path, '/');
-    int len = slash ? (int)(slash - path) + 1 : 0;
-    if (source->pid <= 0 || source->rank < 0 || len >= (int)sizeof(dir)) {
-        return;
-    }
-    snprintf(dir, sizeof(dir), "%.*s", slash ? len : 1, slash ? path : ".");
-    snprintf(name, sizeof(name), "kscope-run.rank%lld.pid%lld.status", (long long)source->rank,
-             (long long)source->pid);
     struct ks_run_status *status = ks_alloc(1, sizeof(*status));
-    int dir_fd = status ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (dir_fd >= 0 && ks_run_status_read(dir_fd, name, status) &&
-        status->process.pid == source->pid && status->process.rank == source->rank) {
+    enum ks_status found = status ? ks_run_status_read(dir_fd, name, status) : KS_ERR_NOMEM;
+    if (found == KS_OK && status->process.pid == source->pid &&
+        status->process.rank == source->rank) {
         source->is_running = status->process.is_running;
         if (status->after.count > 0) {
             source->unprofiled_step_ns = ks_run_status_step_ns(status);
         }
     }
-    if (dir_fd >= 0) {
-        close(dir_fd);
-    }
     ks_free(status);
+    return found;
+}
+
+enum ks_status ks_run_folder_apply_status(struct ks_source *source, struct ks_str path,
+                                          struct ks_err *err)
+{
+    char name[96];
+    char dir[4096] = ".";
+    const char *slash = path.len > 0 ? memrchr(path.ptr, '/', path.len) : NULL;
+    size_t len = slash ? (size_t)(slash - path.ptr) + 1 : 0;
+    if (source->pid <= 0 || source->rank < 0 || len >= sizeof(dir)) {
+        return KS_OK;
+    }
+    if (slash) {
+        snprintf(dir, sizeof(dir), "%.*s", (int)len, path.ptr);
+    }
+    snprintf(name, sizeof(name), "kscope-run.rank%lld.pid%lld.status", (long long)source->rank,
+             (long long)source->pid);
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0) {
+        return KS_OK;
+    }
+    enum ks_status found = apply(source, dir_fd, name);
+    close(dir_fd);
+    if (found == KS_ERR_NOMEM) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                       "Cannot read the status of a run: no memory");
+    }
+    return KS_OK;
 }

@@ -20,8 +20,10 @@ enum ks_status ks_run_folder_choose(struct ks_file_list *files, int64_t window,
                                     struct ks_file_list *stacks, struct ks_arena *arena,
                                     struct ks_err *err) KS_MUST_CHECK;
 
-/* Takes the step times of the status file that lies beside the trace and is of the same process and
- * rank, and notes whether that process still runs. Without such a file nothing changes. */
-void ks_run_folder_apply_status(struct ks_source *source, const char *path);
+/* Takes the step times of the status file that lies beside the trace `path` and is of the same
+ * process and rank, and notes whether that process still runs. Without such a file nothing changes.
+ * Errors: KS_ERR_NOMEM. */
+enum ks_status ks_run_folder_apply_status(struct ks_source *source, struct ks_str path,
+                                          struct ks_err *err) KS_MUST_CHECK;
 
 #endif

@@ -75,26 +75,35 @@ static bool read_ends(int fd, int64_t size, char *buf, size_t *len)
     return got > 0;
 }
 
-bool ks_run_monitor_read(const char *path, struct ks_run_monitor *out)
+static enum ks_status read_file(int fd, struct ks_run_monitor *out)
 {
     struct stat info;
     size_t len = 0;
-    int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int fd = dir_fd >= 0
-                 ? openat(dir_fd, "monitor.jsonl", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-                 : -1;
-    char *buf = fd >= 0 ? ks_alloc(2 * END_BYTES + KS_WINDOW_PAD, 1) : NULL;
-    bool is_good = buf && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+    char *buf = ks_alloc(2 * END_BYTES + KS_WINDOW_PAD, 1);
+    if (!buf) {
+        return KS_ERR_NOMEM;
+    }
+    bool is_good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
                    read_ends(fd, (int64_t)info.st_size, buf, &len) &&
                    ks_run_monitor_parse((struct ks_str){buf, len}, out);
     ks_free(buf);
-    if (fd >= 0) {
-        close(fd);
+    return is_good ? KS_OK : KS_END;
+}
+
+enum ks_status ks_run_monitor_read(const char *path, struct ks_run_monitor *out)
+{
+    int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0) {
+        return KS_END;
     }
-    if (dir_fd >= 0) {
-        close(dir_fd);
+    int fd = openat(dir_fd, "monitor.jsonl", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    close(dir_fd);
+    if (fd < 0) {
+        return KS_END;
     }
-    return is_good;
+    enum ks_status status = read_file(fd, out);
+    close(fd);
+    return status;
 }
 
 bool ks_run_monitor_describe(const struct ks_run_monitor *monitor, char *out, size_t size)

@@ -15,8 +15,9 @@ struct ks_run_monitor {
     int64_t throttled_ns;
 };
 
-/* Reads the file in the folder `path`; false when there is none, or fewer than two good lines. */
-bool ks_run_monitor_read(const char *path, struct ks_run_monitor *out);
+/* Reads the file in the folder `path`; KS_END when there is none, or fewer than two good lines;
+ * KS_ERR_NOMEM. */
+enum ks_status ks_run_monitor_read(const char *path, struct ks_run_monitor *out) KS_MUST_CHECK;
 /* The same from text: complete lines, behind which KS_WINDOW_PAD zero bytes stand. */
 bool ks_run_monitor_parse(struct ks_str text, struct ks_run_monitor *out);
 /* One line about limits and throttling, or false when there is nothing to say. */

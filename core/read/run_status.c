@@ -80,7 +80,7 @@ static size_t whole_characters(const char *text, size_t len)
 }
 
 /* The text of a string as one line; null and everything else give "". */
-static enum ks_json take_text(struct ks_json_cursor *c, char *out, size_t size)
+static enum ks_json take_text(struct ks_json_cursor *c, char *out, size_t size, bool *no_memory)
 {
     enum ks_json_kind kind;
     out[0] = '\0';
@@ -99,6 +99,7 @@ static enum ks_json take_text(struct ks_json_cursor *c, char *out, size_t size)
     size_t len = text.len < size ? text.len : whole_characters(text.ptr, size - 1);
     memcpy(out, text.ptr, len);
     out[len] = '\0';
+    *no_memory |= scratch.failed;
     ks_text_release(&scratch);
     for (char *at = out; at < out + len; at++) {
         *at = (unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at;
@@ -132,6 +133,7 @@ struct document {
     int64_t steps_seen;
     int64_t ignored;
     bool is_over;
+    bool no_memory;
 };
 
 static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, void *user)
@@ -141,13 +143,13 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
     struct ks_run_process *process = &out->process;
     size_t count;
     if (ks_str_equal(key, KS_STR("schema"))) {
-        return take_text(c, doc->schema, sizeof(doc->schema));
+        return take_text(c, doc->schema, sizeof(doc->schema), &doc->no_memory);
     }
     if (ks_str_equal(key, KS_STR("state"))) {
-        return take_text(c, doc->state, sizeof(doc->state));
+        return take_text(c, doc->state, sizeof(doc->state), &doc->no_memory);
     }
     if (ks_str_equal(key, KS_STR("explanation"))) {
-        return take_text(c, process->explanation, sizeof(process->explanation));
+        return take_text(c, process->explanation, sizeof(process->explanation), &doc->no_memory);
     }
     if (ks_str_equal(key, KS_STR("pid"))) {
         return ks_json_take_number(c, &process->pid);
@@ -177,22 +179,25 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
     return ks_json_skip(c);
 }
 
-static bool parse(struct ks_str text, struct ks_run_status *out, struct document *doc)
+static enum ks_status parse(struct ks_str text, struct ks_run_status *out, struct document *doc)
 {
     struct ks_json_cursor cursor = {.at = text.ptr, .end = text.ptr + text.len};
     *doc = (struct document){.out = out};
     *out = (struct ks_run_status){.process = {.rank = -1}};
-    if (!ks_json_each_member(&cursor, take_member, doc) ||
-        strcmp(doc->schema, "kinetoscope.run/1") != 0) {
-        return false;
+    bool is_whole = ks_json_each_member(&cursor, take_member, doc);
+    if (doc->no_memory) {
+        return KS_ERR_NOMEM;
+    }
+    if (!is_whole || strcmp(doc->schema, "kinetoscope.run/1") != 0) {
+        return KS_END;
     }
     out->process.state = state_of(doc->state);
     out->process.steps_seen = doc->steps_seen > 0 ? (uint64_t)doc->steps_seen : 0;
     out->process.after_time_count = out->after.count;
-    return true;
+    return KS_OK;
 }
 
-bool ks_run_status_parse(struct ks_str text, struct ks_run_status *out)
+enum ks_status ks_run_status_parse(struct ks_str text, struct ks_run_status *out)
 {
     struct document doc;
     return parse(text, out, &doc);
@@ -254,33 +259,37 @@ static bool read_whole(int fd, char *buf, size_t size, size_t *len)
     return false;
 }
 
-static bool read_document(int fd, const struct stat *info, struct ks_run_status *out)
+static enum ks_status read_document(int fd, const struct stat *info, struct ks_run_status *out)
 {
     size_t size = (size_t)info->st_size + 1; /* one more tells whether it has grown */
     char *buf = ks_alloc(size + KS_WINDOW_PAD, 1);
     size_t len = 0;
     struct document doc = {0};
-    bool is_good =
-        buf && read_whole(fd, buf, size, &len) && parse((struct ks_str){buf, len}, out, &doc);
-    if (is_good && !doc.is_over) {
+    if (!buf) {
+        return KS_ERR_NOMEM;
+    }
+    bool is_read = read_whole(fd, buf, size, &len);
+    enum ks_status status = is_read ? parse((struct ks_str){buf, len}, out, &doc) : KS_END;
+    if (status == KS_OK && !doc.is_over) {
         out->process.is_running = is_alive(out->process.pid, &info->st_mtim);
     }
     ks_free(buf);
-    return is_good;
+    return status;
 }
 
-bool ks_run_status_read(int dir_fd, const char *name, struct ks_run_status *out)
+enum ks_status ks_run_status_read(int dir_fd, const char *name, struct ks_run_status *out)
 {
     struct stat info;
     /* Without O_NONBLOCK a pipe of that name would hold us for ever. */
     int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) {
-        return false;
+        return KS_END;
     }
-    bool is_good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
-                   info.st_size <= STATUS_BYTES_MAX && read_document(fd, &info, out);
+    bool is_good =
+        fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= STATUS_BYTES_MAX;
+    enum ks_status status = is_good ? read_document(fd, &info, out) : KS_END;
     close(fd);
-    return is_good;
+    return status;
 }
 
 /* ------------------------------------------------------------------ step times */

@@ -24,10 +24,12 @@ struct ks_run_status {
 /* Is this the name of a status file? */
 bool ks_run_status_is_name(const char *name);
 /* Reads the document in `text`, behind which KS_WINDOW_PAD zero bytes stand; is_running is left
- * false. Members that are missing stay zero (rank -1). False: it is no status document. */
-bool ks_run_status_parse(struct ks_str text, struct ks_run_status *out);
-/* Reads the file `name` in the open folder `dir_fd`; false when there is no such document. */
-bool ks_run_status_read(int dir_fd, const char *name, struct ks_run_status *out);
+ * false. Members that are missing stay zero (rank -1). KS_END: it is no status document;
+ * KS_ERR_NOMEM. */
+enum ks_status ks_run_status_parse(struct ks_str text, struct ks_run_status *out) KS_MUST_CHECK;
+/* Reads the file `name` in the open folder `dir_fd`; KS_END: there is no such document. */
+enum ks_status ks_run_status_read(int dir_fd, const char *name, struct ks_run_status *out)
+    KS_MUST_CHECK;
 
 /* Time of a step that nobody records: median of the times after the windows when there are five or
  * more, else of all; 0 when there is none. Reorders the times. */

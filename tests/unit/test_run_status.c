@@ -25,7 +25,7 @@ static bool parse(const char *text, size_t len, struct ks_run_status *out)
     char *copy = ks_alloc(len + KS_WINDOW_PAD, 1); /* exact, so that a sanitizer sees more */
     assert_non_null(copy);
     memcpy(copy, text, len);
-    bool is_good = ks_run_status_parse((struct ks_str){copy, len}, out);
+    bool is_good = ks_run_status_parse((struct ks_str){copy, len}, out) == KS_OK;
     ks_free(copy);
     return is_good;
 }
@@ -111,7 +111,7 @@ static bool read_one(const char *name)
     static struct ks_run_status status;
     int dir_fd = open(root, O_RDONLY | O_DIRECTORY);
     assert_true(dir_fd >= 0);
-    bool is_good = ks_run_status_read(dir_fd, name, &status);
+    bool is_good = ks_run_status_read(dir_fd, name, &status) == KS_OK;
     close(dir_fd);
     return is_good;
 }
