@@ -86,10 +86,10 @@ static void say_what_is_there(const struct ks_run_report *self,
 {
     const char *goes_on = window->is_program_over ? "" : "; the program goes on";
     if (window->awaited_count > 0) {
-        ks_cli_say("window %lld of %zu ranks out of %zu is recorded%s", (long long)window->window,
+        ks_cli_say("window %lld is recorded by %zu of %zu ranks%s", (long long)window->window,
                    window->rank_count, window->rank_count + window->awaited_count, goes_on);
     } else if (window->rank_count > 1) {
-        ks_cli_say("window %lld of all %zu ranks is recorded%s", (long long)window->window,
+        ks_cli_say("window %lld is recorded by all %zu ranks%s", (long long)window->window,
                    window->rank_count, goes_on);
     } else if (!window->is_program_over || self->keeps_windows) {
         ks_cli_say("window %lld is recorded%s", (long long)window->window, goes_on);

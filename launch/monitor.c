@@ -19,6 +19,9 @@ enum {
     PROCESSES_MAX = 8, /* that a line tells of by number, the busiest first */
 };
 
+/* Of a process; for so long its maps are locked. */
+static const int64_t PSS_COST_MAX_NS = 5000000;
+
 static const char FILE_NAME[] = "monitor.jsonl";
 static const char TEMPORARY_NAME[] = "monitor.jsonl.tmp";
 
@@ -286,7 +289,7 @@ static void write_line(struct ks_monitor *monitor, const struct ks_text *line)
         give_up(monitor);
         return;
     }
-    if (++monitor->line_count >= LINES_MAX) {
+    if (++monitor->line_count >= monitor->lines_max) {
         thin_out(monitor);
     }
 }
@@ -299,8 +302,12 @@ static void read_look(struct ks_monitor *monitor, const struct ks_process_tree *
     look_at_program(monitor, now, look);
     look_at_machine(monitor, look);
     ks_cgroup_read(monitor->cgroup_cpu, monitor->cgroup_memory, &look->cgroup);
-    if (monitor->look_count++ % PSS_EVERY == 1) { /* at the first look, little is loaded */
+    bool is_pss_due = monitor->look_count++ % PSS_EVERY == 1; /* at first, little is loaded */
+    if (is_pss_due && !monitor->is_pss_costly) {
+        int64_t began_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         monitor->pss_bytes = read_pss(now);
+        int64_t cost_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns;
+        monitor->is_pss_costly = cost_ns > PSS_COST_MAX_NS * (int64_t)now->count;
     }
 }
 
@@ -328,8 +335,10 @@ static void take_look(struct ks_monitor *monitor, int64_t now_ns)
 
 void ks_monitor_init(struct ks_monitor *monitor, const char *out_dir, pid_t root)
 {
-    *monitor =
-        (struct ks_monitor){.root = root, .interval_ns = LOOK_S * 1000000000LL, .pss_bytes = -1};
+    *monitor = (struct ks_monitor){.root = root,
+                                   .interval_ns = LOOK_S * 1000000000LL,
+                                   .pss_bytes = -1,
+                                   .lines_max = LINES_MAX};
     monitor->dir_fd = open(out_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     monitor->fd = openat(monitor->dir_fd, FILE_NAME,
                          O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0600);

@@ -1,7 +1,7 @@
 /* A simple monitor of the whole run: what /proc and the cgroup say about the program's processes,
  * one JSON object a line in DIR/monitor.jsonl. It runs in the reporter's process and looks about
  * once a second; on machines where a look is expensive, less often. The file stays small: when it
- * has LINES_MAX lines, every second one goes, and the time between looks doubles. */
+ * has `lines_max` lines, every second one goes, and the time between looks doubles. */
 #ifndef KS_LAUNCH_MONITOR_H
 #define KS_LAUNCH_MONITOR_H
 
@@ -15,10 +15,12 @@ struct ks_monitor {
     struct ks_process_tree tree;
     uint64_t look_count;
     size_t line_count;
+    size_t lines_max;
     int64_t interval_ns;  /* between looks */
     int64_t looked_at_ns; /* monotonic; 0: never */
     int64_t next_ns;      /* monotonic: when to look again */
     int64_t pss_bytes;    /* from the last look that read it; -1 unknown */
+    bool is_pss_costly;   /* the kernel takes so long for it that we leave it alone */
     uint64_t machine_busy_ticks, machine_ticks;
     uint64_t read_bytes, write_bytes; /* of the processes that were there at the last look */
     char cgroup_cpu[256];             /* folders of the program's cgroup; "" when there is none */

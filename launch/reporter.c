@@ -80,10 +80,13 @@ static void close_all(int first, int last)
 /* stderr stays, to say the verdict; nothing else that our starter holds may stay open in us. */
 static void let_go_of_files(int stop_fd)
 {
-    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null_fd = open("/dev/null", O_RDWR);
     if (null_fd >= 0) {
         (void)dup2(null_fd, STDIN_FILENO);
         (void)dup2(null_fd, STDOUT_FILENO);
+    }
+    if (fcntl(STDERR_FILENO, F_GETFD) < 0) { /* else a file of ours would get its number */
+        (void)dup2(STDIN_FILENO, STDERR_FILENO);
     }
     if (stop_fd > STDERR_FILENO + 1) {
         close_all(STDERR_FILENO + 1, stop_fd - 1);
@@ -259,13 +262,36 @@ static _Noreturn void be_reporter(const struct ks_launch_options *options, const
 
 /* ------------------------------------------------------------------ the parent's side */
 
+/* Both ends above the standard descriptors, which whoever started us may have closed. */
+static bool make_pipe(int ends[2])
+{
+    int low[2];
+    if (pipe2(low, O_CLOEXEC) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        ends[i] = fcntl(low[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    }
+    close(low[0]);
+    close(low[1]);
+    if (ends[0] >= 0 && ends[1] >= 0) {
+        return true;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (ends[i] >= 0) {
+            close(ends[i]);
+        }
+    }
+    return false;
+}
+
 void ks_reporter_start(struct ks_reporter *reporter, const struct ks_launch_options *options,
                        const char *out_dir, pid_t program)
 {
     int ends[2];
     pid_t parent = getpid();
     *reporter = (struct ks_reporter){.stop_fd = -1};
-    if (!options->report || pipe2(ends, O_CLOEXEC) != 0) {
+    if (!options->report || !make_pipe(ends)) {
         return;
     }
     pid_t pid = fork();

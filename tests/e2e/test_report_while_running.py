@@ -238,7 +238,7 @@ def test_ranks_are_waited_for(tmp_path):
         tmp_path, RANKS + "rank_process(0, 0.2); rank_process(1, 2)", forever=True
     )
     run = Run(tmp_path, program)
-    run.wait_for_line("window 1 of all 2 ranks is recorded")
+    run.wait_for_line("window 1 is recorded by all 2 ranks")
     run.wait_for_line("Each step takes")
     document = json.loads((run.out / "report.json").read_text())
     assert sorted(row["rank"] for row in document["inputs"]) == [0, 1]
@@ -251,7 +251,7 @@ def test_a_rank_that_does_not_come_is_said(tmp_path):
         tmp_path, RANKS + "rank_process(0, 0.2); rank_process(1, 0, 'recording')", forever=True
     )
     run = Run(tmp_path, program)
-    shown_at = run.wait_for_line("window 1 of 1 ranks out of 2 is recorded")
+    shown_at = run.wait_for_line("window 1 is recorded by 1 of 2 ranks")
     (trace,) = run.out.glob("*.window1.pt.trace.json.gz")
     assert shown_at - trace.stat().st_mtime < LIMIT_S
     end_group(run)
@@ -341,7 +341,7 @@ def test_torchrun_is_reported_and_stopped(tmp_path):
     words = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=29731")
     options = ("--out", "out", "--stop-after")
     run = Run(tmp_path, *words, program, "100", options=options)
-    run.wait_for_line("window 1 of all 2 ranks is recorded", 90)
+    run.wait_for_line("window 1 is recorded by all 2 ranks", 90)
     run.end(None)
     assert run.process.returncode == 0
     document = json.loads((run.out / "report.json").read_text())
@@ -459,6 +459,18 @@ def test_ending_is_not_held_up_without_a_trace(tmp_path):
     run.end(None)
     assert time.monotonic() - began < 3
     assert os.listdir(tmp_path) == []
+
+
+def test_standard_descriptors_that_are_closed(tmp_path):
+    program = fake_program(
+        tmp_path, "time.sleep(1); write_trace(OUT, pid=ME); write_status(OUT, pid=ME); sys.exit(6)"
+    )
+    shell = '"$0" run --out out "$1" 0<&- 1>&- 2>&-'
+    done = subprocess.run(
+        ["sh", "-c", shell, KSCOPE, program], cwd=tmp_path, env=environment(), timeout=TIMEOUT_S
+    )
+    assert done.returncode == 6
+    assert "Each step takes" in (tmp_path / "out" / "report.txt").read_text()
 
 
 # ---------------------------------------------------------------- options
