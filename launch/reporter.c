@@ -18,8 +18,10 @@
 #include "launch/monitor.h"
 #include "launch/schedule.h"
 
+/* With a niceness of 10, the report of a trace of 300 MiB beside four busy processes on two cores
+ * took 16 s, with 5 it takes 5 s. */
 enum {
-    NICENESS = 10,
+    NICENESS = 5,
     OOM_SCORE = 500, /* when memory is short, the kernel ends us before the program */
     LOOK_MS = 1000,  /* file systems of other machines tell of nothing: so we look */
     PAUSE_MS = 200,  /* between two looks, however much happens in the folder */

@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 
+import jsonschema
 import pytest
-from run_folder import BASE_NS, KSCOPE, TIMEOUT_S, environment, write_status, write_trace
+from run_folder import BASE_NS, KSCOPE, ROOT, TIMEOUT_S, environment, write_status, write_trace
 
 
 def report(*words):
@@ -71,7 +72,10 @@ def test_a_running_folder_with_a_trace(tmp_path, living):
     write_trace(tmp_path, pid=living)
     write_status(tmp_path, pid=living)
     assert "the program is still running" in report(tmp_path).stdout
-    assert document(tmp_path)["inputs"][0]["is_running"] is True
+    found = document(tmp_path)
+    assert found["inputs"][0]["is_running"] is True
+    schema = json.loads((ROOT / "docs" / "report.schema.json").read_text())
+    jsonschema.validate(found, schema)
 
 
 @pytest.mark.parametrize("why", ["over", "dead", "reused"])
