@@ -26,8 +26,6 @@ enum {
     LOOK_MS = 1000,  /* file systems of other machines tell of nothing: so we look */
     PAUSE_MS = 200,  /* between two looks, however much happens in the folder */
     AGAIN_S = 5,     /* between two reports of the same window */
-    EXIT_DONE = 0,
-    EXIT_STOP = 10, /* all is reported, and the program is to be stopped */
 };
 
 /* State of the reporter's process. */
@@ -226,7 +224,7 @@ static bool is_stop_due(const struct watch *watch)
            watch->reported.number >= (int64_t)options->window.repeat_count;
 }
 
-static int watch_run(struct watch *watch)
+static void watch_run(struct watch *watch)
 {
     bool is_on = true;
     while (is_on) {
@@ -237,10 +235,11 @@ static int watch_run(struct watch *watch)
         }
         look(watch, !is_on);
         if (is_on && is_stop_due(watch)) {
-            return EXIT_STOP;
+            /* Our parent waits for this signal anyhow. One that is pending swallows another, so it
+             * is sent until the program has ended. */
+            (void)kill(watch->parent, SIGCHLD);
         }
     }
-    return EXIT_DONE;
 }
 
 static _Noreturn void be_reporter(const struct ks_launch_options *options, const char *out_dir,
@@ -257,9 +256,9 @@ static _Noreturn void be_reporter(const struct ks_launch_options *options, const
         (void)inotify_add_watch(watch.notify_fd, out_dir, IN_MOVED_TO | IN_ONLYDIR);
     }
     ks_monitor_init(&watch.monitor, out_dir, program);
-    int status = watch_run(&watch);
+    watch_run(&watch);
     ks_monitor_release(&watch.monitor);
-    _exit(status);
+    _exit(0);
 }
 
 /* ------------------------------------------------------------------ the parent's side */
@@ -310,27 +309,24 @@ void ks_reporter_start(struct ks_reporter *reporter, const struct ks_launch_opti
     reporter->stop_fd = ends[1];
 }
 
-bool ks_reporter_wants_stop(struct ks_reporter *reporter)
+bool ks_reporter_wants_stop(const struct ks_reporter *reporter, const siginfo_t *info)
 {
-    if (reporter->pid == 0 || reporter->has_ended ||
-        waitpid(reporter->pid, &reporter->status, WNOHANG) != reporter->pid) {
-        return false;
-    }
-    reporter->has_ended = true;
-    return WIFEXITED(reporter->status) && WEXITSTATUS(reporter->status) == EXIT_STOP;
+    return reporter->pid > 0 && info->si_signo == SIGCHLD && info->si_code == SI_USER &&
+           info->si_pid == reporter->pid;
 }
 
-void ks_reporter_finish(struct ks_reporter *reporter, bool *is_done)
+void ks_reporter_finish(const struct ks_reporter *reporter, bool *is_done)
 {
+    int status = 0;
+    pid_t got = 0;
     *is_done = false;
     if (reporter->pid == 0) {
         return;
     }
     close(reporter->stop_fd);
-    while (!reporter->has_ended) {
-        pid_t got = waitpid(reporter->pid, &reporter->status, 0);
-        reporter->has_ended = got == reporter->pid || errno != EINTR;
-    }
-    *is_done = WIFEXITED(reporter->status) && (WEXITSTATUS(reporter->status) == EXIT_DONE ||
-                                               WEXITSTATUS(reporter->status) == EXIT_STOP);
+    do {
+        got = waitpid(reporter->pid, &status, 0);
+    } while (got < 0 && errno == EINTR);
+    /* Where SIGCHLD is ignored, nobody knows how it ended. */
+    *is_done = got < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }

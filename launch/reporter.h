@@ -7,6 +7,7 @@
 #ifndef KS_LAUNCH_REPORTER_H
 #define KS_LAUNCH_REPORTER_H
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include "launch/launch.h"
@@ -14,17 +15,15 @@
 struct ks_reporter {
     pid_t pid;   /* 0: there is none */
     int stop_fd; /* closing it tells the reporter that the program has ended */
-    int status;  /* of waitpid, once it has ended */
-    bool has_ended;
 };
 
 /* Forks. Without a callback, or when forking fails, there is no reporter; that is no error. */
 void ks_reporter_start(struct ks_reporter *reporter, const struct ks_launch_options *options,
                        const char *out_dir, pid_t program);
-/* Has the reporter ended because all is reported and --stop-after was given? Does not wait. */
-bool ks_reporter_wants_stop(struct ks_reporter *reporter);
+/* Does this signal, which came to us, say that all is reported and the program is to be stopped? */
+bool ks_reporter_wants_stop(const struct ks_reporter *reporter, const siginfo_t *info);
 /* The program has ended: waits for the last report. `*is_done` is false when there was no reporter
  * or it failed. */
-void ks_reporter_finish(struct ks_reporter *reporter, bool *is_done);
+void ks_reporter_finish(const struct ks_reporter *reporter, bool *is_done);
 
 #endif

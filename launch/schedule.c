@@ -42,24 +42,32 @@ static size_t count_awaited(const struct ks_run_folder *folder, int64_t number)
     return count;
 }
 
+static void add_trace(const struct ks_run_window *window, const struct ks_run_process *process,
+                      bool has_stacks, struct ks_window_state *out)
+{
+    bool is_over = !process || !process->is_running;
+    out->trace_count++;
+    out->bytes += window->bytes;
+    out->running_count += !is_over;
+    out->stacks_count += window->has_stacks || is_over || !has_stacks;
+    out->timed_count += is_over || process->after_time_count >= KS_SCHEDULE_AFTER_TIMES;
+    if (process && (out->closed_ns == 0 || process->window_closed_ns < out->closed_ns)) {
+        out->closed_ns = process->window_closed_ns;
+    }
+}
+
 void ks_window_state_of(const struct ks_run_folder *folder, int64_t number, bool has_stacks,
                         struct ks_window_state *out)
 {
     const struct ks_run_window *window;
+    int64_t last_rank = -1;
     *out = (struct ks_window_state){.number = number};
     for (size_t i = 0; (window = ks_run_folder_window(folder, i)); i++) {
-        if (window->number != number) {
-            continue;
+        if (window->number == number) {
+            add_trace(window, process_of(folder, window), has_stacks, out);
+            out->rank_count += window->rank != last_rank; /* they come sorted by rank */
+            last_rank = window->rank;
         }
-        const struct ks_run_process *process = process_of(folder, window);
-        bool is_over = !process || !process->is_running;
-        out->rank_count++;
-        if (process && (out->closed_ns == 0 || process->window_closed_ns < out->closed_ns)) {
-            out->closed_ns = process->window_closed_ns;
-        }
-        out->bytes += window->bytes;
-        out->stacks_count += window->has_stacks || is_over || !has_stacks;
-        out->timed_count += is_over || process->after_time_count >= KS_SCHEDULE_AFTER_TIMES;
     }
     out->awaited_count = count_awaited(folder, number);
 }
@@ -80,7 +88,7 @@ void ks_window_state_next(const struct ks_run_folder *folder, int64_t after, boo
 int64_t ks_window_state_patience_ns(const struct ks_window_state *state)
 {
     bool has_extras =
-        state->stacks_count >= state->rank_count && state->timed_count >= state->rank_count;
+        state->stacks_count >= state->trace_count && state->timed_count >= state->trace_count;
     if (state->awaited_count == 0 && has_extras) {
         return 0;
     }
@@ -91,6 +99,7 @@ int64_t ks_window_state_patience_ns(const struct ks_window_state *state)
 
 bool ks_window_state_equal(const struct ks_window_state *a, const struct ks_window_state *b)
 {
-    return a->number == b->number && a->rank_count == b->rank_count &&
-           a->stacks_count == b->stacks_count && a->timed_count == b->timed_count;
+    return a->number == b->number && a->trace_count == b->trace_count &&
+           a->running_count == b->running_count && a->stacks_count == b->stacks_count &&
+           a->timed_count == b->timed_count;
 }

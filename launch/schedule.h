@@ -10,12 +10,14 @@ enum { KS_SCHEDULE_AFTER_TIMES = 20 };
 /* What is there of one window. */
 struct ks_window_state {
     int64_t number;       /* 0: there is no window */
-    size_t rank_count;    /* processes whose trace is there */
+    size_t trace_count;   /* processes whose trace is there ... */
+    size_t rank_count;    /* ... and how many ranks they are: a rank may have begun anew */
     size_t awaited_count; /* processes that record and whose trace is still to come */
-    size_t stacks_count;  /* traces with stacks that are there */
-    size_t timed_count;   /* of rank_count: all steps after the window are timed, or it has ended */
-    int64_t bytes;        /* of the traces */
-    int64_t closed_ns;    /* Unix time at which it closed; 0: not said */
+    size_t running_count; /* of trace_count: the process still lives */
+    size_t stacks_count;  /* of trace_count: its trace with stacks is there, or none will come */
+    size_t timed_count; /* of trace_count: all steps after the window are timed, or none is left */
+    int64_t bytes;      /* of the traces */
+    int64_t closed_ns;  /* Unix time at which it closed; 0: not said */
 };
 
 /* The first window with a number above `after`. */

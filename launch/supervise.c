@@ -83,6 +83,13 @@ static bool look_at_child(pid_t child, struct ks_launch_result *result)
     return false;
 }
 
+/* Has the child ended by itself? It is left for look_at_child. */
+static bool has_ended(pid_t child)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
 /* Waits for one of the signals; while the program is being ended, not for long. */
 static int wait_for_signal(const sigset_t *set, siginfo_t *info, bool is_stopping)
 {
@@ -92,17 +99,13 @@ static int wait_for_signal(const sigset_t *set, siginfo_t *info, bool is_stoppin
     return is_early ? 0 : signal_number;
 }
 
-enum ks_status ks_supervise_wait(pid_t child, struct ks_reporter *reporter,
+enum ks_status ks_supervise_wait(pid_t child, const struct ks_reporter *reporter,
                                  struct ks_launch_result *result, struct ks_err *err)
 {
     struct ks_stop stop = {0};
     sigset_t set = held_back();
     while (!look_at_child(child, result)) {
-        siginfo_t info;
-        if (!result->was_stopped && ks_reporter_wants_stop(reporter)) {
-            result->was_stopped = true;
-            ks_stop_begin(&stop, child);
-        }
+        siginfo_t info = {0};
         int signal_number = wait_for_signal(&set, &info, result->was_stopped);
         if (signal_number < 0) {
             return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot wait for the program: pid=%ld, %s",
@@ -111,8 +114,11 @@ enum ks_status ks_supervise_wait(pid_t child, struct ks_reporter *reporter,
         if (signal_number > 0 && signal_number != SIGCHLD && !came_from_terminal(&info)) {
             kill(child, signal_number);
         }
-        if (result->was_stopped && signal_number == 0) {
+        if (result->was_stopped) {
             ks_stop_continue(&stop);
+        } else if (ks_reporter_wants_stop(reporter, &info) && !has_ended(child)) {
+            result->was_stopped = true;
+            ks_stop_begin(&stop, child);
         }
     }
     if (result->was_stopped) {

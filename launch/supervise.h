@@ -23,7 +23,7 @@ void ks_supervise_restore_in_child(const struct ks_supervise *supervise);
 
 /* Passes on signals and stops with the child until it has ended; fills `result`. Ends the child
  * when the reporter wants it. */
-KS_MUST_CHECK enum ks_status ks_supervise_wait(pid_t child, struct ks_reporter *reporter,
+KS_MUST_CHECK enum ks_status ks_supervise_wait(pid_t child, const struct ks_reporter *reporter,
                                                struct ks_launch_result *result, struct ks_err *err);
 
 #endif

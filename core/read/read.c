@@ -309,7 +309,7 @@ enum ks_status ks_read_paths(const struct ks_read_options *options,
         }
     }
     struct ks_file_list stacks = {0};
-    if (status == KS_OK) {
+    if (status == KS_OK && !options->any_run) {
         status = ks_run_folder_choose(&files, options->window, &stacks, &arena, err);
     }
     if (status == KS_OK) {

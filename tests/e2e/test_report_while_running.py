@@ -174,7 +174,9 @@ def test_no_wait_when_all_is_there(tmp_path):
     (trace,) = run.out.glob("*.window1.pt.trace.json.gz")
     assert shown_at - trace.stat().st_mtime < 3
     run.wait_for_line("unprofiled", 1)
+    assert "still running" in (run.out / "report.txt").read_text()
     run.end()
+    assert "still running" not in (run.out / "report.txt").read_text()
 
 
 def test_what_comes_late_gets_into_the_files_unsaid(tmp_path):
@@ -288,13 +290,14 @@ def test_each_window_is_reported_and_kept(tmp_path):
 
 def test_stop_after_ends_the_program(tmp_path):
     program = fake_program(
-        tmp_path, "write_trace(OUT, pid=ME); write_status(OUT, pid=ME, is_over=True)", forever=True
+        tmp_path, "write_trace(OUT, pid=ME); write_status(OUT, pid=ME)", forever=True
     )
     run = Run(tmp_path, program, options=("--out", "out", "--stop-after"))
     run.end(None)
     assert run.process.returncode == 0
     assert "the program was ended (--stop-after)" in run.text
     assert run.text.count("Each step takes") == 1
+    assert "still running" not in (run.out / "report.txt").read_text()
 
 
 @pytest.mark.parametrize("listens", [True, False])

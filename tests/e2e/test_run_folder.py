@@ -123,6 +123,13 @@ def test_the_latest_window_is_read(tmp_path):
     assert "no trace of window 3" in done.stderr
 
 
+def test_info_looks_at_all_files(tmp_path):
+    names = [write_trace(tmp_path, window=window) for window in (1, 2)]
+    names.append(write_trace(tmp_path, window=2, stacks=True))
+    done = subprocess.run([KSCOPE, "info", tmp_path], capture_output=True, text=True, timeout=9)
+    assert all(name in done.stdout for name in names)
+
+
 def test_each_rank_has_its_latest_window(tmp_path):
     for rank, windows in ((0, (1, 2)), (1, (1,))):
         for window in windows:

@@ -57,7 +57,7 @@ static void test_patience(void **state)
 {
     (void)state;
     struct ks_window_state window = {
-        .number = 1, .rank_count = 2, .stacks_count = 2, .timed_count = 2};
+        .number = 1, .trace_count = 2, .stacks_count = 2, .timed_count = 2};
     check_patience(window, 0, 0); /* all is there */
     window.awaited_count = 1;
     check_patience(window, 1000, 5000);
