@@ -60,26 +60,6 @@ static int read_share(const struct ks_cli_args *args, double *share)
     return KS_EXIT_OK;
 }
 
-/* A number of bytes with an optional K, M or G behind it (powers of 1,024). */
-static int read_memory(const struct ks_cli_args *args, uint64_t *bytes)
-{
-    const char *text = ks_cli_value(args, "memory");
-    if (!text) {
-        return KS_EXIT_OK;
-    }
-    char *end = NULL;
-    unsigned long long value = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
-    static const char units[] = "KMG";
-    const char *unit = end && *end ? strchr(units, *end) : NULL;
-    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    bool is_good = end && value > 0 && value < (1ULL << 33) && (!*end || (unit && !end[1]));
-    if (!is_good) {
-        return ks_cli_usage_fail(args, "Cannot use --memory %s: it must be like 512M or 2G", text);
-    }
-    *bytes = (uint64_t)value << shift;
-    return KS_EXIT_OK;
-}
-
 /* All keys of a table, a few on each line. */
 static void say_sort_keys(const char *table)
 {
@@ -198,7 +178,10 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
         status = ks_cli_number(args, "run", 1, INT32_MAX, &options->run);
     }
     if (status == KS_EXIT_OK) {
-        status = read_memory(args, &options->chunk_bytes_max);
+        status = ks_cli_number(args, "window", 1, INT32_MAX, &options->window);
+    }
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_size(args, "memory", &options->chunk_bytes_max);
     }
     if (status == KS_EXIT_OK) {
         status = read_step_range(args, options);
@@ -293,6 +276,8 @@ const struct ks_cli_command ks_cmd_report = {
             {"step", 0, "N..M", NULL, "Only the steps N to M, as the profiler numbers them."},
             {"device", 0, "N", NULL, "Only the GPU with this number."},
             {"run", 0, "N", NULL, "Which run, counted from 1, when the files are of several."},
+            {"window", 0, "N", NULL,
+             "Which window of kscope run, counted from 1; else the latest of each process."},
             {"strict", 0, NULL, NULL,
              "Refuse damaged input with the byte offset of the first fault."},
             {"fail-on", 0, "SHARE", NULL,

@@ -11,39 +11,23 @@
 #include "command.h"
 #include "launch/launch.h"
 #include "launch/out_dir.h"
-#include "launch/run_summary.h"
 #include "message.h"
-#include "output.h"
+#include "run_report.h"
 
-static bool write_stderr(void *user, const char *bytes, size_t size)
+enum { SECONDS_MAX = 86400 };
+
+/* The process that made most steps: its words explain the run. NULL: no process imported torch. */
+static const struct ks_run_process *main_process(const struct ks_run_folder *folder)
 {
-    (void)user;
-    return fwrite(bytes, 1, size, stderr) == size;
+    const struct ks_run_process *most = NULL;
+    const struct ks_run_process *process;
+    for (size_t i = 0; (process = ks_run_folder_process(folder, i)); i++) {
+        most = !most || process->steps_seen > most->steps_seen ? process : most;
+    }
+    return most;
 }
 
-/* The verdict on one screen. A trace that cannot be analysed is said, and changes nothing else. */
-static void show_verdict(const struct ks_cli_args *args, const char *out_dir)
-{
-    struct ks_err err = {0};
-    struct ks_report *report = NULL;
-    struct ks_report_options options = {.paths = &out_dir, .path_count = 1};
-    struct ks_report_style style = {
-        .format = KS_REPORT_SCREEN,
-        .colour = ks_cli_colour(ks_cli_value(args, "color"), STDERR_FILENO),
-        .ascii = !ks_cli_utf8(),
-        .width = ks_cli_width(STDERR_FILENO),
-    };
-    enum ks_status status = ks_report_open(&options, &report, &err);
-    if (status == KS_OK) {
-        status = ks_report_write(report, &style, write_stderr, NULL, &err);
-        ks_report_close(report);
-    }
-    if (status != KS_OK) {
-        ks_cli_say("%s: %s", out_dir, err.message);
-    }
-}
-
-static void explain_no_trace(const struct ks_run_summary *summary,
+static void explain_no_trace(const struct ks_run_process *process,
                              const struct ks_launch_result *result)
 {
     if (result->signal != 0) {
@@ -52,35 +36,59 @@ static void explain_no_trace(const struct ks_run_summary *summary,
     } else if (result->exit_status != 0) {
         ks_cli_say("the program ended with exit status %d", result->exit_status);
     }
-    if (summary->process_count == 0) {
+    if (!process) {
         ks_cli_say("no steps were recorded: no Python process imported torch with our start-up "
                    "hook (python -S, -I and -E leave it out)");
     } else {
-        ks_cli_say("no steps were recorded. %s", summary->explanation);
+        ks_cli_say("no steps were recorded. %s", process->explanation);
     }
+}
+
+/* Without a trace it tells nothing that anybody asked for. */
+static void remove_monitor(const char *out_dir)
+{
+    char path[KS_LAUNCH_PATH_SIZE + 16];
+    snprintf(path, sizeof(path), "%s/monitor.jsonl", out_dir);
+    (void)unlink(path);
+}
+
+static void show_folder(const struct ks_run_folder *folder, const char *out_dir,
+                        const struct ks_launch_result *result)
+{
+    const struct ks_run_process *process = main_process(folder);
+    if (!ks_run_folder_window(folder, 0)) {
+        explain_no_trace(process, result);
+        return;
+    }
+    if (process && process->explanation[0]) {
+        ks_cli_say("%s", process->explanation);
+    }
+    if (result->was_stopped) {
+        ks_cli_say("the report is written, so the program was ended (--stop-after)");
+    }
+    if (!result->is_reported) {
+        ks_cli_say("the process that writes the report failed; the traces are there");
+    }
+    ks_cli_say("the report and the trace are in %s; look closer with: kscope report %s", out_dir,
+               out_dir);
 }
 
 static void show_result(const struct ks_cli_args *args, const char *out_dir,
                         const struct ks_launch_result *result)
 {
     struct ks_err err = {0};
-    struct ks_run_summary summary;
-    if (ks_run_summary_read(out_dir, &summary, &err) != KS_OK) {
+    struct ks_run_folder *folder = NULL;
+    if (ks_run_folder_open(out_dir, &folder, &err) != KS_OK) {
         ks_cli_say("%s", err.message);
         return;
     }
-    if (summary.trace_count == 0) {
-        explain_no_trace(&summary, result);
-        if (!ks_cli_given(args, "out")) {
-            (void)rmdir(out_dir); /* stays when it holds something */
-        }
-        return;
+    show_folder(folder, out_dir, result);
+    bool is_empty = !ks_run_folder_window(folder, 0);
+    ks_run_folder_close(folder);
+    if (is_empty && !ks_cli_given(args, "out")) {
+        remove_monitor(out_dir);
+        (void)rmdir(out_dir); /* stays when it holds something */
     }
-    show_verdict(args, out_dir);
-    if (summary.explanation[0]) {
-        ks_cli_say("%s", summary.explanation);
-    }
-    ks_cli_say("the trace is in %s; look closer with: kscope report %s", out_dir, out_dir);
 }
 
 /* Ends us as the program ended, so that shells and schedulers see what they would without us. */
@@ -100,24 +108,60 @@ static int end_as(const struct ks_launch_result *result)
     return result->exit_status;
 }
 
+static int read_window(const struct ks_cli_args *args, struct ks_launch_options *options)
+{
+    struct ks_err err = {0};
+    int64_t seconds = 0;
+    const char *steps = ks_cli_value(args, "steps");
+    if (steps && ks_launch_window_parse(steps, &options->window, &err) != KS_OK) {
+        return ks_cli_usage_fail(args, "%s", err.message);
+    }
+    int status = ks_cli_number(args, "max-seconds", 1, SECONDS_MAX, &seconds);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_size(args, "max-trace", &options->window_bytes);
+    }
+    options->window_seconds = (uint32_t)seconds;
+    return status;
+}
+
+static int read_options(const struct ks_cli_args *args, struct ks_launch_options *options)
+{
+    options->words = (const char *const *)args->operands;
+    options->word_count = args->operand_count;
+    options->window = KS_LAUNCH_WINDOW_DEFAULT;
+    options->without_stacks = ks_cli_given(args, "no-stacks");
+    options->stop_after = ks_cli_given(args, "stop-after");
+    options->step_mark = ks_cli_value(args, "step-mark");
+    int status = read_window(args, options);
+    if (status != KS_EXIT_OK) {
+        return status;
+    }
+    if (options->step_mark && !options->step_mark[0]) {
+        return ks_cli_usage_fail(args, "Cannot use --step-mark: the name is empty");
+    }
+    if (options->stop_after && options->window.repeat_count == 0) {
+        return ks_cli_usage_fail(args, "Cannot use --stop-after with windows for ever (--steps %s)",
+                                 ks_cli_value(args, "steps"));
+    }
+    return KS_EXIT_OK;
+}
+
 static int run(const struct ks_cli_args *args)
 {
     struct ks_err err = {0};
     struct ks_launch_result result;
     char out_dir[KS_LAUNCH_PATH_SIZE];
     bool is_out_new = false;
-    const char *steps = ks_cli_value(args, "steps");
     const char *wish = ks_cli_value(args, "out");
+    struct ks_run_report report = {.args = args, .out_dir = out_dir};
     struct ks_launch_options options = {
-        .words = (const char *const *)args->operands,
-        .word_count = args->operand_count,
-        .out_dir = out_dir,
-        .window = KS_LAUNCH_WINDOW_DEFAULT,
-    };
+        .out_dir = out_dir, .report = ks_run_report_write, .report_user = &report};
 
-    if (steps && ks_launch_window_parse(steps, &options.window, &err) != KS_OK) {
-        return ks_cli_usage_fail(args, "%s", err.message);
+    int wrong = read_options(args, &options);
+    if (wrong != KS_EXIT_OK) {
+        return wrong;
     }
+    report.keeps_windows = options.window.repeat_count != 1;
     if (ks_out_dir_create(wish, options.words, options.word_count, out_dir, &is_out_new, &err) !=
         KS_OK) {
         ks_cli_say("%s", err.message);
@@ -141,12 +185,20 @@ static int run(const struct ks_cli_args *args)
         return result.exit_status;
     }
     show_result(args, out_dir, &result);
-    return end_as(&result);
+    return result.was_stopped ? KS_EXIT_OK : end_as(&result);
 }
 
 static const struct ks_cli_option run_options[] = {
-    {"steps", 0, "W:U:A", NULL,
-     "Let W steps run free, then record U steps for warm-up and A steps to keep (default 5:1:6)."},
+    {"steps", 0, "W:U:A[:R]", NULL,
+     "Let W steps run free, then record U steps for warm-up and A steps to keep; R times in all, 0 "
+     "for ever. auto, the default: as soon as steps take equally long."},
+    {"max-seconds", 0, "N", NULL, "End a window after N seconds (default 60)."},
+    {"max-trace", 0, "SIZE", NULL,
+     "End a window when the text of its trace gets larger than SIZE (512M, 2G; default 1G)."},
+    {"step-mark", 0, "NAME", NULL,
+     "The region of this name (record_function) is a step; else steps are found."},
+    {"no-stacks", 0, NULL, NULL, "Leave out the extra step that is recorded with Python stacks."},
+    {"stop-after", 0, NULL, NULL, "End the program when its report is written; exit status 0."},
     {"out", 'o', "DIR", NULL,
      "Folder for the trace; a fresh name is taken when it holds files already."},
     KS_CLI_OPTION_COLOR,
@@ -155,6 +207,7 @@ static const struct ks_cli_option run_options[] = {
 
 static const struct ks_cli_example run_examples[] = {
     {"run train.py --epochs 1", "record a few steps of a training script"},
+    {"run --stop-after train.py", "a report in a minute or two, and no more of the run"},
     {"run --steps 20:2:10 --out trace -m package.train", "ten steps after twenty-two, a module"},
     {"run -- torchrun --nproc_per_node=2 train.py", "any command that starts Python"},
     {0},
@@ -171,6 +224,9 @@ const struct ks_cli_command ks_cmd_run = {
         "A first word that ends in .py, or is -m or -c, is given to Python ($KSCOPE_PYTHON, else "
         "the active virtual environment's, else python3 on PATH). Anything else is executed as it "
         "is. The program is not changed: its steps are found by the steps of its optimizer.\n\n"
+        "When a window of steps is recorded, a process beside the program writes report.txt and "
+        "report.json into DIR and shows the verdict on standard error, while the program goes "
+        "on.\n\n"
         "The exit status is the program's own, also when a signal ended it; 127 and 126 when it "
         "could not be started, 125 when we failed before it could.",
     .examples = run_examples,

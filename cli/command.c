@@ -166,6 +166,26 @@ int ks_cli_number(const struct ks_cli_args *args, const char *option, int64_t mi
     return KS_EXIT_OK;
 }
 
+int ks_cli_size(const struct ks_cli_args *args, const char *option, uint64_t *bytes)
+{
+    const char *text = ks_cli_value(args, option);
+    if (!text) {
+        return KS_EXIT_OK;
+    }
+    char *end = NULL;
+    unsigned long long value = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    static const char units[] = "KMG";
+    const char *unit = end && *end ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    bool is_good = end && value > 0 && value < (1ULL << 33) && (!*end || (unit && !end[1]));
+    if (!is_good) {
+        return ks_cli_usage_fail(args, "Cannot use --%s %s: it must be like 512M or 2G", option,
+                                 text);
+    }
+    *bytes = (uint64_t)value << shift;
+    return KS_EXIT_OK;
+}
+
 /* ------------------------------------------------------------------ parsing */
 
 /* Where the parser stands. Operands are moved to the front of argv, behind argv[0]. */

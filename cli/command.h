@@ -85,6 +85,8 @@ const char *ks_cli_value(const struct ks_cli_args *args, const char *option);
  * writes a message and gives KS_EXIT_USAGE. */
 int ks_cli_number(const struct ks_cli_args *args, const char *option, int64_t min, int64_t max,
                   int64_t *value) KS_MUST_CHECK;
+/* Reads a number of bytes with an optional K, M or G behind it (powers of 1,024); as above. */
+int ks_cli_size(const struct ks_cli_args *args, const char *option, uint64_t *bytes) KS_MUST_CHECK;
 /* A whole text as a decimal number, or false. */
 bool ks_cli_parse_number(const char *text, int64_t *value);
 

@@ -8,8 +8,10 @@
 #define KS_LOG_DOMAIN "report"
 #include "base/log.h"
 #include "read/read.h"
+#include "read/run_monitor.h"
 #include "show/lists.h"
 #include "show/report.h"
+#include "show/verdict.h"
 
 enum {
     ROWS_PER_CHUNK_MIN = 256,
@@ -24,6 +26,7 @@ struct ks_report {
     struct ks_facts facts;
     struct ks_findings findings;
     struct ks_view view;
+    char cgroup[160]; /* words of the monitor of `kscope run` */
 };
 
 /* ------------------------------------------------------------------ opening */
@@ -56,6 +59,7 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
         .path_count = options->path_count,
         .strict = options->strict,
         .run = options->run,
+        .window = options->window,
         .any_run = any_run,
         .log = &log,
     };
@@ -148,6 +152,25 @@ static enum ks_status copy_paths(struct ks_report *report, const struct ks_repor
     return KS_OK;
 }
 
+/* The folder of a run tells more than its traces. */
+static enum ks_status read_monitor(struct ks_report *report, struct ks_err *err)
+{
+    struct ks_run_monitor monitor;
+    struct ks_view *view = &report->view;
+    for (size_t i = 0; i < view->path_count && !view->cgroup; i++) {
+        enum ks_status status = ks_run_monitor_read(view->paths[i], &monitor);
+        if (status == KS_ERR_NOMEM) {
+            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot read the monitor: no memory");
+        }
+        if (status == KS_OK &&
+            ks_run_monitor_describe(&monitor, report->cgroup, sizeof(report->cgroup))) {
+            view->cgroup = report->cgroup;
+            view->is_throttled = monitor.throttled_count > 0;
+        }
+    }
+    return KS_OK;
+}
+
 static enum ks_status fill_report(struct ks_report *report, const struct ks_report_options *options,
                                   struct ks_err *err)
 {
@@ -173,7 +196,7 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
     report->view.trace = report->trace;
     report->view.facts = &report->facts;
     report->view.findings = &report->findings;
-    return KS_OK;
+    return read_monitor(report, err);
 }
 
 enum ks_status ks_report_open(const struct ks_report_options *options, struct ks_report **out,
@@ -250,6 +273,18 @@ const char *ks_report_sort_name(const char *table, size_t index)
 {
     const struct ks_list *list = ks_list_find(table);
     return list ? ks_list_sort_name(list, index) : NULL;
+}
+
+const char *ks_report_bound_by(const struct ks_report *report)
+{
+    struct ks_verdict verdict;
+    ks_verdict_compute(&report->view, &verdict);
+    return ks_verdict_word(verdict.bound);
+}
+
+const char *ks_report_finding_id(const struct ks_report *report, size_t index)
+{
+    return index < report->findings.count ? report->findings.list[index].rule->id : NULL;
 }
 
 size_t ks_report_finding_count(const struct ks_report *report)

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "launch/command_line.h"
 #include "launch/hook_dir.h"
+#include "launch/reporter.h"
 #include "launch/supervise.h"
 
 /* All that the child needs, made ready before fork. */
@@ -18,9 +19,31 @@ struct plan {
     struct ks_command_line line;
     char hook_dir[KS_LAUNCH_PATH_SIZE];
     char out_dir[KS_LAUNCH_PATH_SIZE];
-    char steps[KS_LAUNCH_WINDOW_TEXT_SIZE];
     char *python_path;
 };
+
+/* 0 leaves the hook its default. */
+static bool set_number(const char *name, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    return value > 0 ? setenv(name, text, 1) == 0 : unsetenv(name) == 0;
+}
+
+/* What the hook is to know. False when there is no memory. */
+static bool set_environment(const struct plan *plan, const struct ks_launch_options *options)
+{
+    char steps[KS_LAUNCH_WINDOW_TEXT_SIZE];
+    ks_launch_window_format(options->window, steps);
+    bool has_mark = options->step_mark && options->step_mark[0];
+    return setenv("PYTHONPATH", plan->python_path, 1) == 0 && setenv("KSCOPE_RUN", "1", 1) == 0 &&
+           setenv("KSCOPE_OUT", plan->out_dir, 1) == 0 && setenv("KSCOPE_STEPS", steps, 1) == 0 &&
+           setenv("KSCOPE_STACKS", options->without_stacks ? "0" : "1", 1) == 0 &&
+           set_number("KSCOPE_WINDOW_SECONDS", options->window_seconds) &&
+           set_number("KSCOPE_WINDOW_BYTES", options->window_bytes) &&
+           (has_mark ? setenv("KSCOPE_STEP_MARK", options->step_mark, 1)
+                     : unsetenv("KSCOPE_STEP_MARK")) == 0;
+}
 
 /* The hook's folder leads what the user's PYTHONPATH holds. */
 static enum ks_status make_python_path(struct plan *plan, struct ks_err *err)
@@ -45,20 +68,17 @@ static enum ks_status make_plan(struct plan *plan, const struct ks_launch_option
         return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot use folder: path=\"%.120s\", %s",
                        options->out_dir, strerror(errno));
     }
-    ks_launch_window_format(options->window, plan->steps);
     KS_TRY(make_python_path(plan, err));
     return ks_command_line_init(&plan->line, options->words, options->word_count, err);
 }
 
 /* In the child: becomes the program, or tells the parent why not. */
-static _Noreturn void become_program(struct plan *plan, const struct ks_supervise *supervise,
-                                     int report_fd)
+static _Noreturn void become_program(struct plan *plan, const struct ks_launch_options *options,
+                                     const struct ks_supervise *supervise, int report_fd)
 {
     int failure = ENOMEM;
     ks_supervise_restore_in_child(supervise);
-    if (setenv("PYTHONPATH", plan->python_path, 1) == 0 && setenv("KSCOPE_RUN", "1", 1) == 0 &&
-        setenv("KSCOPE_OUT", plan->out_dir, 1) == 0 &&
-        setenv("KSCOPE_STEPS", plan->steps, 1) == 0) {
+    if (set_environment(plan, options)) {
         for (size_t i = 0; i < plan->line.program_count; i++) {
             const char *program = plan->line.programs[i];
             plan->line.argv[0] = (char *)(uintptr_t)program;
@@ -84,10 +104,11 @@ static int read_start_errno(int fd)
     return got == (ssize_t)sizeof(failure) ? failure : 0;
 }
 
-static enum ks_status start_and_wait(struct plan *plan, struct ks_launch_result *result,
-                                     struct ks_err *err)
+static enum ks_status start_and_wait(struct plan *plan, const struct ks_launch_options *options,
+                                     struct ks_launch_result *result, struct ks_err *err)
 {
     struct ks_supervise supervise;
+    struct ks_reporter reporter = {.stop_fd = -1};
     int report[2];
     if (pipe2(report, O_CLOEXEC) != 0) {
         return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot make a pipe: %s", strerror(errno));
@@ -97,17 +118,21 @@ static enum ks_status start_and_wait(struct plan *plan, struct ks_launch_result 
     enum ks_status status;
     pid_t child = fork();
     if (child == 0) {
-        become_program(plan, &supervise, report[1]);
+        become_program(plan, options, &supervise, report[1]);
     }
     close(report[1]);
     if (child < 0) {
         status = ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot fork: %s", strerror(errno));
     } else {
         result->start_errno = read_start_errno(report[0]);
-        status = ks_supervise_wait(child, result, err);
+        if (result->start_errno == 0) {
+            ks_reporter_start(&reporter, options, plan->out_dir, child);
+        }
+        status = ks_supervise_wait(child, &reporter, result, err);
     }
     close(report[0]);
     ks_supervise_end(&supervise);
+    ks_reporter_finish(&reporter, &result->is_reported); /* a second Ctrl-C ends us, and it */
 
     if (status == KS_OK && result->start_errno != 0) {
         result->exit_status = result->start_errno == ENOENT ? 127 : 126;
@@ -122,7 +147,7 @@ enum ks_status ks_launch_run(const struct ks_launch_options *options,
     *result = (struct ks_launch_result){0};
     enum ks_status status = make_plan(&plan, options, err);
     if (status == KS_OK) {
-        status = start_and_wait(&plan, result, err);
+        status = start_and_wait(&plan, options, result, err);
     }
     ks_command_line_release(&plan.line);
     ks_free(plan.python_path);

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "launch/stop.h"
+
+enum { STOP_LOOK_MS = 200 };
 
 static const int passed_on[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
                                 SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
@@ -80,19 +83,46 @@ static bool look_at_child(pid_t child, struct ks_launch_result *result)
     return false;
 }
 
-enum ks_status ks_supervise_wait(pid_t child, struct ks_launch_result *result, struct ks_err *err)
+/* Has the child ended by itself? It is left for look_at_child. */
+static bool has_ended(pid_t child)
 {
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
+/* Waits for one of the signals; while the program is being ended, not for long. */
+static int wait_for_signal(const sigset_t *set, siginfo_t *info, bool is_stopping)
+{
+    struct timespec soon = {.tv_nsec = STOP_LOOK_MS * 1000000L};
+    int signal_number = is_stopping ? sigtimedwait(set, info, &soon) : sigwaitinfo(set, info);
+    bool is_early = signal_number < 0 && (errno == EINTR || (is_stopping && errno == EAGAIN));
+    return is_early ? 0 : signal_number;
+}
+
+enum ks_status ks_supervise_wait(pid_t child, const struct ks_reporter *reporter,
+                                 struct ks_launch_result *result, struct ks_err *err)
+{
+    struct ks_stop stop = {0};
     sigset_t set = held_back();
     while (!look_at_child(child, result)) {
-        siginfo_t info;
-        int signal_number = sigwaitinfo(&set, &info);
-        if (signal_number < 0 && errno != EINTR) {
+        siginfo_t info = {0};
+        int signal_number = wait_for_signal(&set, &info, result->was_stopped);
+        if (signal_number < 0) {
             return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot wait for the program: pid=%ld, %s",
                            (long)child, strerror(errno));
         }
         if (signal_number > 0 && signal_number != SIGCHLD && !came_from_terminal(&info)) {
             kill(child, signal_number);
         }
+        if (result->was_stopped) {
+            ks_stop_continue(&stop);
+        } else if (ks_reporter_wants_stop(reporter, &info) && !has_ended(child)) {
+            result->was_stopped = true;
+            ks_stop_begin(&stop, child);
+        }
+    }
+    if (result->was_stopped) {
+        ks_stop_end(&stop);
     }
     return KS_OK;
 }

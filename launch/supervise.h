@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "launch/launch.h"
+#include "launch/reporter.h"
 
 /* What the process had before `begin`; the child puts it back before exec, `end` does here. */
 struct ks_supervise {
@@ -20,8 +21,9 @@ void ks_supervise_end(const struct ks_supervise *supervise);
 /* In the child, before exec: the program finds the signals as we found them. */
 void ks_supervise_restore_in_child(const struct ks_supervise *supervise);
 
-/* Passes on signals and stops with the child until it has ended; fills `result`. */
-KS_MUST_CHECK enum ks_status ks_supervise_wait(pid_t child, struct ks_launch_result *result,
-                                               struct ks_err *err);
+/* Passes on signals and stops with the child until it has ended; fills `result`. Ends the child
+ * when the reporter wants it. */
+KS_MUST_CHECK enum ks_status ks_supervise_wait(pid_t child, const struct ks_reporter *reporter,
+                                               struct ks_launch_result *result, struct ks_err *err);
 
 #endif

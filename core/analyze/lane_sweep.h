@@ -8,8 +8,8 @@
 struct ks_sweep_row {
     int64_t start_ns;
     int64_t end_ns;
-    int64_t launch_ns;    /* GPU rows; KS_TIME_NONE: unknown, and for host rows */
-    uint32_t lane;        /* track of the thread or device */
+    int64_t launch_ns; /* GPU rows; KS_TIME_NONE: unknown, and for host rows */
+    uint32_t lane;     /* track of the thread or device */
     uint32_t name;
     uint32_t launch_lane; /* GPU rows: thread that launched them, 0 unknown */
     uint32_t stream;      /* GPU rows: track of the stream */

@@ -2,16 +2,19 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/str.h"
+#include "read/run_folder.h"
 
 enum { FOLDER_DEPTH_MAX = 8 };
 
-static enum ks_status append(struct ks_file_list *files, const char *path, bool is_given,
-                             struct ks_arena *arena, struct ks_err *err)
+enum ks_status ks_file_list_append(struct ks_file_list *files, const struct ks_file_entry *entry,
+                                   struct ks_arena *arena, struct ks_err *err)
 {
     if (files->count == files->capacity) {
         size_t capacity = files->capacity ? files->capacity * 2 : 32;
@@ -26,8 +29,15 @@ static enum ks_status append(struct ks_file_list *files, const char *path, bool 
         files->list = list;
         files->capacity = capacity;
     }
-    files->list[files->count++] = (struct ks_file_entry){path, is_given};
+    files->list[files->count++] = *entry;
     return KS_OK;
+}
+
+static enum ks_status append(struct ks_file_list *files, const char *path, bool is_given,
+                             struct ks_arena *arena, struct ks_err *err)
+{
+    struct ks_file_entry entry = {path, is_given};
+    return ks_file_list_append(files, &entry, arena, err);
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -41,6 +51,22 @@ static bool is_trace_name(const char *name)
 {
     return name[0] != '.' && (ends_with(name, ".json") || ends_with(name, ".json.gz") ||
                               ends_with(name, ".json.zst") || ends_with(name, ".trace"));
+}
+
+/* `kscope run` leaves its report beside the traces: report.json, report.window2.json, ... */
+static bool is_own_report(const char *path, const char *name)
+{
+    char head[128];
+    if (strncmp(name, "report.", 7) != 0) {
+        return false;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, head, sizeof(head)) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return got > 0 &&
+           ks_str_contains((struct ks_str){head, (size_t)got}, KS_STR("\"kinetoscope.report/"));
 }
 
 static enum ks_status scan_folder(struct ks_file_list *files, const char *path, int depth,
@@ -70,7 +96,9 @@ static enum ks_status add_entry(struct ks_file_list *files, const char *folder, 
         return depth < FOLDER_DEPTH_MAX ? scan_folder(files, path, depth + 1, arena, err) : KS_OK;
     }
     bool is_file = stat(path, &st) == 0 && S_ISREG(st.st_mode);
-    return is_file && is_trace_name(name) ? append(files, path, false, arena, err) : KS_OK;
+    return is_file && is_trace_name(name) && !is_own_report(path, name)
+               ? append(files, path, false, arena, err)
+               : KS_OK;
 }
 
 static enum ks_status scan_folder(struct ks_file_list *files, const char *path, int depth,
@@ -107,6 +135,9 @@ enum ks_status ks_file_list_add(struct ks_file_list *files, const char *path,
     if (strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         size_t first = files->count;
         KS_TRY(scan_folder(files, path, 0, arena, err));
+        if (files->count == first && ks_run_folder_explain(path, err)) {
+            return KS_ERR_IO;
+        }
         if (files->count == first) {
             return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,
                            "Cannot find a trace in the folder: no name ends in .json, .json.gz or "

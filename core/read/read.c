@@ -5,6 +5,7 @@
 #include "read/folder.h"
 #include "read/input.h"
 #include "read/reader.h"
+#include "read/run_folder.h"
 #include "read/runs.h"
 
 #define KS_LOG_DOMAIN "read"
@@ -262,6 +263,17 @@ static enum ks_status choose_run(const struct ks_read_options *options,
                    (long long)options->run, (long long)count);
 }
 
+/* What the processes of a run said beside their traces; ranks are known by now. */
+static enum ks_status apply_status_files(struct ks_trace_builder *builder, struct ks_err *err)
+{
+    for (uint32_t i = 0; i < ks_trace_builder_source_count(builder); i++) {
+        struct ks_source *source = ks_trace_builder_source(builder, i);
+        struct ks_str path = ks_trace_builder_str(builder, source->path);
+        KS_TRY(ks_run_folder_apply_status(source, path, err));
+    }
+    return KS_OK;
+}
+
 enum ks_status ks_read_paths(const struct ks_read_options *options,
                              struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
 {
@@ -275,14 +287,22 @@ enum ks_status ks_read_paths(const struct ks_read_options *options,
             ks_err_prefix(err, options->paths[i]);
         }
     }
-    if (status == KS_OK && options->stacks) {
-        status = ks_stacks_list_take(options->stacks, &files, err);
+    struct ks_stacks_list unread = {.arena = &arena};
+    struct ks_stacks_list *stacks = options->stacks ? options->stacks : &unread;
+    if (status == KS_OK && !options->any_run) {
+        status = ks_stacks_list_take(stacks, &files, err);
+    }
+    if (status == KS_OK && !options->any_run) {
+        status = ks_run_folder_choose(&files, options->window, &arena, err);
     }
     if (status == KS_OK) {
         status = read_files(options, &files, builder, err);
     }
     if (status == KS_OK) {
         status = choose_run(options, builder, run, err);
+    }
+    if (status == KS_OK) {
+        status = apply_status_files(builder, err);
     }
     ks_arena_release(&arena);
     return status;

@@ -79,6 +79,12 @@ static struct ks_cell input_end(const struct ks_view *view, size_t row)
 #define NOT_SAID "the file does not say"
 #define NO_EVENTS "the file holds no events"
 
+/* Only of a run that is not over yet: of all others it goes without saying. */
+static bool has_running(const struct ks_view *view)
+{
+    return ks_view_running_count(view) > 0;
+}
+
 static const struct ks_column input_columns[] = {
     {.key = "path",
      .title = "path",
@@ -135,6 +141,12 @@ static const struct ks_column input_columns[] = {
      .title = "cycle",
      .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
      KS_COLUMN_OF(ks_source, cycle)},
+    {.key = "is_running",
+     .title = "running",
+     .places = KS_COLUMN_JSON,
+     .is_there = has_running,
+     .field = KS_FIELD_BOOL,
+     KS_COLUMN_OF(ks_source, is_running)},
     {.key = "start_ns",
      .title = "start",
      .places = KS_COLUMN_JSON,

@@ -245,9 +245,11 @@ static void write_environment(struct document *doc)
     }
     ks_json_array_end(json);
     ks_json_null(json, "cpu");
-    ks_json_null(json, "cgroup");
+    ks_json_text(json, "cgroup", doc->view->cgroup);
     add_reason(doc, "environment", "cpu", "a trace alone does not say");
-    add_reason(doc, "environment", "cgroup", "a trace alone does not say");
+    if (!doc->view->cgroup) {
+        add_reason(doc, "environment", "cgroup", "a trace alone does not say");
+    }
     ks_json_object_end(json);
 }
 

@@ -157,6 +157,18 @@ static void write_inputs(struct screen *screen)
         ks_text_printf(&screen->out, "and %u more files: --table inputs\n", count - shown);
     }
     write_damage(screen);
+    if (ks_view_running_count(screen->view) > 0) {
+        label(screen, "");
+        ks_text_printf(&screen->out,
+                       "the program is still running: this is what is there so far\n");
+    }
+    if (screen->view->is_throttled) {
+        label(screen, "");
+        ink(screen, KS_INK_WARN);
+        ks_text_printf(&screen->line, "! control group: %s", screen->view->cgroup);
+        wrap(screen, LABEL_WIDTH, 1);
+        ink(screen, KS_INK_END);
+    }
 }
 
 /* ------------------------------------------------------------------ steps */

@@ -212,7 +212,8 @@ struct ks_source {
     int64_t pid;                /* of a recording by `kscope run`; 0 unknown */
     bool has_cut_step;          /* `kscope run` ended the window inside a step ... */
     int64_t cut_step;           /* ... of this number */
-    int64_t unprofiled_step_ns; /* median of the steps before the window; 0 unknown */
+    int64_t unprofiled_step_ns; /* of the same run without a profiler; 0 unknown */
+    bool is_running;            /* the process that recorded it is still at work */
     int64_t run;                /* 1-based run this file belongs to */
     int64_t cycle;              /* 0-based window of its rank within the run */
     uint64_t counts[KS_STAT_COUNT];

@@ -81,7 +81,8 @@ struct ks_report_options {
     int64_t step_last;
     bool device_given; /* keep only GPU work of this device ordinal */
     int64_t device;
-    int64_t run;              /* which run (1-based) when the files hold several; 0: must be one */
+    int64_t run;    /* which run (1-based) when the files hold several; 0: must be one */
+    int64_t window; /* which window of `kscope run` (1-based); 0: the latest of a folder */
     uint64_t chunk_bytes_max; /* memory for table chunks before they spill to disk; 0: no limit */
     uint32_t chunk_rows;      /* rows in a chunk, a power of two; 0: 65,536 */
     ks_log_cb log;
@@ -132,6 +133,11 @@ KS_API const char *ks_report_sort_name(const char *table, size_t index);
 KS_API size_t ks_report_finding_count(const struct ks_report *report);
 KS_API size_t ks_report_finding_count_above(const struct ks_report *report, double share);
 
+/* What limits the step (verdict.bound_by of the JSON), and the rule of the index-th finding (NULL
+ * past the last): enough to tell whether two reports say the same. Static text. */
+KS_API const char *ks_report_bound_by(const struct ks_report *report);
+KS_API const char *ks_report_finding_id(const struct ks_report *report, size_t index);
+
 /* The JSON document of a failure: {schema, error {code, message, where, offset}}. */
 KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *failure,
                                                         const char *where, ks_write_cb write,
@@ -149,6 +155,55 @@ KS_API KS_MUST_CHECK enum ks_status ks_info_write(const struct ks_report_options
  * or as one JSON document when `json`. */
 KS_API KS_MUST_CHECK enum ks_status ks_version_write(bool json, ks_write_cb write, void *user,
                                                      struct ks_err *err);
+
+/* ------------------------------------------------------------------ the folder of a run */
+
+enum { KS_RUN_EXPLANATION_SIZE = 512 };
+
+enum ks_run_state {
+    KS_RUN_UNKNOWN,
+    KS_RUN_WAITING,   /* steps run free; the window is still to come */
+    KS_RUN_RECORDING, /* the window is open */
+    KS_RUN_DONE,      /* all windows are written */
+    KS_RUN_OFF,       /* recording failed or was given up */
+};
+
+/* A process under `kscope run`, as its status file has it. */
+struct ks_run_process {
+    int64_t rank; /* -1: not said */
+    int64_t pid;
+    enum ks_run_state state;
+    bool is_running; /* it still lives; false for another machine's process */
+    uint64_t steps_seen;
+    size_t after_time_count;  /* steps that were timed after the windows */
+    int64_t window_closed_ns; /* Unix time at which the last window closed; 0: none did */
+    /* Why there is no trace, or what it lacks; "" when all is well. One line of UTF-8. */
+    char explanation[KS_RUN_EXPLANATION_SIZE];
+};
+
+/* A window that is there, and so complete. */
+struct ks_run_window {
+    int64_t rank;
+    int64_t pid;
+    int64_t number;  /* counted from 1 */
+    int64_t bytes;   /* of the file */
+    bool has_stacks; /* the step with Python stacks is there too */
+};
+
+struct ks_run_folder;
+
+/* Looks at the status files and at the names of the traces that lie in the folder itself. A file
+ * that is no status file counts as none. `*out` is to be closed with ks_run_folder_close.
+ * Errors: KS_ERR_IO (the folder cannot be listed), KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_run_folder_open(const char *path, struct ks_run_folder **out,
+                                                       struct ks_err *err);
+KS_API void ks_run_folder_close(struct ks_run_folder *folder); /* NULL is fine */
+/* Sorted by rank, then pid; NULL past the last. */
+KS_API const struct ks_run_process *ks_run_folder_process(const struct ks_run_folder *folder,
+                                                          size_t index);
+/* Sorted by number, then rank, then pid; NULL past the last. */
+KS_API const struct ks_run_window *ks_run_folder_window(const struct ks_run_folder *folder,
+                                                        size_t index);
 
 /* ------------------------------------------------------------------ looking at a machine */
 

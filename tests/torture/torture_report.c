@@ -28,6 +28,26 @@ static const char trace_text[] =
 
 static char trace_path[] = "/tmp/kscope-torture-XXXXXX";
 
+/* The folder of a run: a window, its stacks, what the process and the monitor said. */
+static char folder_path[] = "/tmp/kscope-torture-run-XXXXXX";
+
+static const struct {
+    const char *name;
+    const char *text;
+} folder_files[] = {
+    {"rank0.pid5.window1.pt.trace.json.gz",
+     "{\"kinetoscope\": {\"pid\": 5, \"unprofiled_step_ns\": [7]}, \"traceEvents\": ["
+     "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1\",\"pid\":1,\"tid\":1,"
+     "\"ts\":10,\"dur\":90}]}"},
+    {"rank0.pid5.window1.stacks.pt.trace.json.gz", "{\"traceEvents\": []}"},
+    {"kscope-run.rank0.pid5.status",
+     "{\"schema\": \"kinetoscope.run/1\", \"pid\": 5, \"rank\": 0, \"explanation\": \"a\\nb\","
+     "\"unprofiled_step_after_ns\": [8]}"},
+    {"monitor.jsonl", "{\"cgroup_memory_max_bytes\": 9}\n{\"cgroup_memory_max_bytes\": 9}\n"},
+};
+
+static const char *input_path = trace_path;
+
 static bool ignore(void *user, const char *bytes, size_t size)
 {
     (void)bytes;
@@ -53,9 +73,8 @@ static bool style_at(size_t index, struct ks_report_style *style)
 
 static enum ks_status write_all(const struct ks_report_style *style, struct ks_err *err)
 {
-    const char *path = trace_path;
     struct ks_report_options options = {
-        .paths = &path, .path_count = 1, .group_by_shape = true, .chunk_rows = 16};
+        .paths = &input_path, .path_count = 1, .group_by_shape = true, .chunk_rows = 16};
     struct ks_report *report = NULL;
     size_t size = 0;
     enum ks_status status = ks_report_open(&options, &report, err);
@@ -95,10 +114,50 @@ static void test_allocations(void **state)
 {
     (void)state;
     struct ks_report_style style;
+    input_path = trace_path;
     for (size_t i = 0; style_at(i, &style); i++) {
         fail_each(&style, false);
         fail_each(&style, true);
     }
+}
+
+static void test_folder(void **state)
+{
+    (void)state;
+    struct ks_report_style style;
+    input_path = folder_path;
+    for (size_t i = 0; style_at(i, &style); i++) {
+        if (style.format != KS_REPORT_TABLE) {
+            fail_each(&style, false);
+            fail_each(&style, true);
+        }
+    }
+}
+
+static int write_folder(void)
+{
+    if (!mkdtemp(folder_path)) {
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof(folder_files) / sizeof(folder_files[0]); i++) {
+        char path[128];
+        snprintf(path, sizeof(path), "%s/%s", folder_path, folder_files[i].name);
+        FILE *file = fopen(path, "w");
+        if (!file || fputs(folder_files[i].text, file) < 0 || fclose(file) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void remove_folder(void)
+{
+    for (size_t i = 0; i < sizeof(folder_files) / sizeof(folder_files[0]); i++) {
+        char path[128];
+        snprintf(path, sizeof(path), "%s/%s", folder_path, folder_files[i].name);
+        (void)unlink(path);
+    }
+    (void)rmdir(folder_path);
 }
 
 static int write_trace(void **state)
@@ -106,17 +165,19 @@ static int write_trace(void **state)
     (void)state;
     int fd = mkstemp(trace_path);
     ssize_t size = write(fd, trace_text, sizeof(trace_text) - 1);
-    return close(fd) != 0 || size != (ssize_t)sizeof(trace_text) - 1;
+    return close(fd) != 0 || size != (ssize_t)sizeof(trace_text) - 1 || write_folder() != 0;
 }
 
 static int remove_trace(void **state)
 {
     (void)state;
+    remove_folder();
     return unlink(trace_path);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations),
+                                       cmocka_unit_test(test_folder)};
     return cmocka_run_group_tests(tests, write_trace, remove_trace);
 }

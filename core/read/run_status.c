@@ -1,0 +1,315 @@
+#include "read/run_status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "read/json_members.h"
+#include "read/json_string.h"
+#include "read/reader.h"
+
+enum { STATUS_BYTES_MAX = 1024 * 1024, CLOCK_SLACK_S = 2 };
+
+bool ks_run_status_is_name(const char *name)
+{
+    size_t len = strlen(name);
+    return strncmp(name, "kscope-run.", 11) == 0 && len > 18 &&
+           strcmp(name + len - 7, ".status") == 0;
+}
+
+/* ------------------------------------------------------------------ values of members */
+
+/* Steps into an array; `*more` is false for an empty one and for what is no array. */
+static enum ks_json open_array(struct ks_json_cursor *c, bool *more)
+{
+    char ch;
+    *more = false;
+    enum ks_json step = ks_json_peek(c, &ch);
+    if (step != KS_JSON_OK || ch != '[') {
+        return step == KS_JSON_OK ? ks_json_skip(c) : step;
+    }
+    c->at++;
+    step = ks_json_peek(c, &ch);
+    *more = step == KS_JSON_OK && ch != ']';
+    c->at += step == KS_JSON_OK && !*more;
+    return step;
+}
+
+/* Items of an array, and the last of them that is a number. */
+static enum ks_json take_items(struct ks_json_cursor *c, size_t *count, int64_t *last)
+{
+    bool more;
+    *count = 0;
+    enum ks_json step = open_array(c, &more);
+    while (step == KS_JSON_OK && more) {
+        step = ks_json_take_number(c, last);
+        step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
+        *count += 1;
+    }
+    return step;
+}
+
+static enum ks_json take_times(struct ks_json_cursor *c, struct ks_run_times *times)
+{
+    bool more;
+    times->count = 0;
+    enum ks_json step = open_array(c, &more);
+    while (step == KS_JSON_OK && more) {
+        int64_t value = 0;
+        step = ks_json_take_number(c, &value);
+        step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
+        if (value > 0 && times->count < KS_RUN_TIMES_MAX) {
+            times->list[times->count++] = value;
+        }
+    }
+    return step;
+}
+
+/* Length without the last character when `len` bytes of valid UTF-8 end inside it. */
+static size_t whole_characters(const char *text, size_t len)
+{
+    while (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80) {
+        len--;
+    }
+    return len;
+}
+
+/* The text of a string as one line; null and everything else give "". */
+static enum ks_json take_text(struct ks_json_cursor *c, char *out, size_t size, bool *no_memory)
+{
+    enum ks_json_kind kind;
+    out[0] = '\0';
+    enum ks_json step = ks_json_kind_of(c, &kind);
+    if (step != KS_JSON_OK || kind != KS_JSON_STRING) {
+        return step == KS_JSON_OK ? ks_json_skip(c) : step;
+    }
+    struct ks_json_str raw;
+    struct ks_text scratch;
+    step = ks_json_string(c, &raw);
+    if (step != KS_JSON_OK) {
+        return step;
+    }
+    ks_text_init(&scratch);
+    struct ks_str text = ks_json_str_decode(&raw, &scratch);
+    size_t len = text.len < size ? text.len : whole_characters(text.ptr, size - 1);
+    memcpy(out, text.ptr, len);
+    out[len] = '\0';
+    *no_memory |= scratch.failed;
+    ks_text_release(&scratch);
+    for (char *at = out; at < out + len; at++) {
+        *at = (unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at;
+    }
+    return step;
+}
+
+/* ------------------------------------------------------------------ the document */
+
+static enum ks_run_state state_of(const char *word)
+{
+    static const char *const words[] = {
+        [KS_RUN_WAITING] = "waiting",
+        [KS_RUN_RECORDING] = "recording",
+        [KS_RUN_DONE] = "done",
+        [KS_RUN_OFF] = "off",
+    };
+    for (size_t i = KS_RUN_WAITING; i < KS_COUNT_OF(words); i++) {
+        if (strcmp(word, words[i]) == 0) {
+            return (enum ks_run_state)i;
+        }
+    }
+    return KS_RUN_UNKNOWN;
+}
+
+/* What is read beside the members of the result. */
+struct document {
+    struct ks_run_status *out;
+    char schema[32];
+    char state[16];
+    int64_t steps_seen;
+    int64_t ignored;
+    bool is_over;
+    bool no_memory;
+};
+
+static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, void *user)
+{
+    struct document *doc = user;
+    struct ks_run_status *out = doc->out;
+    struct ks_run_process *process = &out->process;
+    size_t count;
+    if (ks_str_equal(key, KS_STR("schema"))) {
+        return take_text(c, doc->schema, sizeof(doc->schema), &doc->no_memory);
+    }
+    if (ks_str_equal(key, KS_STR("state"))) {
+        return take_text(c, doc->state, sizeof(doc->state), &doc->no_memory);
+    }
+    if (ks_str_equal(key, KS_STR("explanation"))) {
+        return take_text(c, process->explanation, sizeof(process->explanation), &doc->no_memory);
+    }
+    if (ks_str_equal(key, KS_STR("pid"))) {
+        return ks_json_take_number(c, &process->pid);
+    }
+    if (ks_str_equal(key, KS_STR("rank"))) {
+        return ks_json_take_number(c, &process->rank);
+    }
+    if (ks_str_equal(key, KS_STR("steps_seen"))) {
+        return ks_json_take_number(c, &doc->steps_seen);
+    }
+    if (ks_str_equal(key, KS_STR("traces"))) {
+        return take_items(c, &out->trace_count, &doc->ignored);
+    }
+    if (ks_str_equal(key, KS_STR("window_closed_ns"))) {
+        return take_items(c, &count, &process->window_closed_ns);
+    }
+    if (ks_str_equal(key, KS_STR("unprofiled_step_ns"))) {
+        return take_times(c, &out->before);
+    }
+    if (ks_str_equal(key, KS_STR("unprofiled_step_after_ns"))) {
+        return take_times(c, &out->after);
+    }
+    if (ks_str_equal(key, KS_STR("is_over"))) {
+        ks_json_blanks(c);
+        doc->is_over = *c->at == 't';
+    }
+    return ks_json_skip(c);
+}
+
+static enum ks_status parse(struct ks_str text, struct ks_run_status *out, struct document *doc)
+{
+    struct ks_json_cursor cursor = {.at = text.ptr, .end = text.ptr + text.len};
+    *doc = (struct document){.out = out};
+    *out = (struct ks_run_status){.process = {.rank = -1}};
+    bool is_whole = ks_json_each_member(&cursor, take_member, doc);
+    if (doc->no_memory) {
+        return KS_ERR_NOMEM;
+    }
+    if (!is_whole || strcmp(doc->schema, "kinetoscope.run/1") != 0) {
+        return KS_END;
+    }
+    out->process.state = state_of(doc->state);
+    out->process.steps_seen = doc->steps_seen > 0 ? (uint64_t)doc->steps_seen : 0;
+    out->process.after_time_count = out->after.count;
+    return KS_OK;
+}
+
+enum ks_status ks_run_status_parse(struct ks_str text, struct ks_run_status *out)
+{
+    struct document doc;
+    return parse(text, out, &doc);
+}
+
+/* ------------------------------------------------------------------ does the process live? */
+
+/* State letter and start (clock ticks since boot) of a process; false when there is none. */
+static bool read_process_stat(int64_t pid, char *state, unsigned long long *start_ticks)
+{
+    char path[64];
+    char line[1024];
+    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        return false;
+    }
+    size_t len = fread(line, 1, sizeof(line) - 1, file);
+    fclose(file);
+    line[len] = '\0';
+    const char *after_name = strrchr(line, ')'); /* the name may hold anything */
+    return after_name && sscanf(after_name,
+                                ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+                                "%*d %*d %*d %llu",
+                                state, start_ticks) == 2;
+}
+
+/* A process that began after the file was written has only inherited the number. */
+static bool is_alive(int64_t pid, const struct timespec *written)
+{
+    char state = 0;
+    unsigned long long ticks = 0;
+    struct timespec boot;
+    struct timespec now;
+    if (pid <= 0 || !read_process_stat(pid, &state, &ticks) || state == 'Z' || state == 'X' ||
+        clock_gettime(CLOCK_BOOTTIME, &boot) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) {
+        return false;
+    }
+    int64_t age_s = boot.tv_sec - (int64_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
+    return now.tv_sec - age_s <= written->tv_sec + CLOCK_SLACK_S;
+}
+
+/* ------------------------------------------------------------------ the file */
+
+/* Reads the rest of the file; false when there is more than fits or reading fails. */
+static bool read_whole(int fd, char *buf, size_t size, size_t *len)
+{
+    *len = 0;
+    while (*len < size) {
+        ssize_t got = read(fd, buf + *len, size - *len);
+        if (got == 0) {
+            return true;
+        }
+        if (got < 0 && errno != EINTR) {
+            return false;
+        }
+        *len += got > 0 ? (size_t)got : 0;
+    }
+    return false;
+}
+
+static enum ks_status read_document(int fd, const struct stat *info, struct ks_run_status *out)
+{
+    size_t size = (size_t)info->st_size + 1; /* one more tells whether it has grown */
+    char *buf = ks_alloc(size + KS_WINDOW_PAD, 1);
+    size_t len = 0;
+    struct document doc = {0};
+    if (!buf) {
+        return KS_ERR_NOMEM;
+    }
+    bool is_read = read_whole(fd, buf, size, &len);
+    enum ks_status status = is_read ? parse((struct ks_str){buf, len}, out, &doc) : KS_END;
+    if (status == KS_OK && !doc.is_over) {
+        out->process.is_running = is_alive(out->process.pid, &info->st_mtim);
+    }
+    ks_free(buf);
+    return status;
+}
+
+enum ks_status ks_run_status_read(int dir_fd, const char *name, struct ks_run_status *out)
+{
+    struct stat info;
+    /* Without O_NONBLOCK a pipe of that name would hold us for ever. */
+    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return KS_END;
+    }
+    bool is_good =
+        fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= STATUS_BYTES_MAX;
+    enum ks_status status = is_good ? read_document(fd, &info, out) : KS_END;
+    close(fd);
+    return status;
+}
+
+/* ------------------------------------------------------------------ step times */
+
+static int compare_int64(const void *a, const void *b)
+{
+    const int64_t *x = a;
+    const int64_t *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+int64_t ks_run_status_step_ns(struct ks_run_status *status)
+{
+    enum { AFTER_MIN = 5 };
+    struct ks_run_times *times = &status->after;
+    if (times->count < AFTER_MIN) {
+        for (size_t i = 0; i < status->before.count && times->count < KS_RUN_TIMES_MAX; i++) {
+            times->list[times->count++] = status->before.list[i];
+        }
+    }
+    qsort(times->list, times->count, sizeof(times->list[0]), compare_int64);
+    return times->count > 0 ? times->list[times->count / 2] : 0;
+}

@@ -1,0 +1,38 @@
+/* What one process of `kscope run` says about itself: kscope-run.rank<R>.pid<P>.status, JSON that
+ * is replaced as a whole. It comes from a folder that anybody may have written into: at most 1 MiB
+ * of a regular file is read, links are not followed, and what is no such document counts as none.
+ */
+#ifndef KS_READ_RUN_STATUS_H
+#define KS_READ_RUN_STATUS_H
+
+#include "base/str.h"
+
+enum { KS_RUN_TIMES_MAX = 1024 };
+
+struct ks_run_times {
+    size_t count;
+    int64_t list[KS_RUN_TIMES_MAX]; /* ns, each above 0 */
+};
+
+struct ks_run_status {
+    struct ks_run_process process; /* is_running is what the process and the clock say now */
+    size_t trace_count;
+    struct ks_run_times before; /* steps without a profiler before the windows, and after them */
+    struct ks_run_times after;
+};
+
+/* Is this the name of a status file? */
+bool ks_run_status_is_name(const char *name);
+/* Reads the document in `text`, behind which KS_WINDOW_PAD zero bytes stand; is_running is left
+ * false. Members that are missing stay zero (rank -1). KS_END: it is no status document;
+ * KS_ERR_NOMEM. */
+enum ks_status ks_run_status_parse(struct ks_str text, struct ks_run_status *out) KS_MUST_CHECK;
+/* Reads the file `name` in the open folder `dir_fd`; KS_END: there is no such document. */
+enum ks_status ks_run_status_read(int dir_fd, const char *name, struct ks_run_status *out)
+    KS_MUST_CHECK;
+
+/* Time of a step that nobody records: median of the times after the windows when there are five or
+ * more, else of all; 0 when there is none. Reorders the times. */
+int64_t ks_run_status_step_ns(struct ks_run_status *status);
+
+#endif

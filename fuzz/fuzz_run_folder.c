@@ -1,0 +1,54 @@
+/* What lies in the folder of a run beside traces: a status file, lines of the monitor, and names.
+ * The same bytes are tried as each of them.
+ *
+ * What must hold, beside what sanitizers see: texts end and hold no control bytes, times are above
+ * zero, and what is described fits. */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "read/reader.h"
+#include "read/run_monitor.h"
+#include "read/run_name.h"
+#include "read/run_status.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_status(const struct ks_run_status *status)
+{
+    const char *text = status->process.explanation;
+    KS_ASSERT(memchr(text, '\0', KS_RUN_EXPLANATION_SIZE));
+    for (; *text; text++) {
+        KS_ASSERT((unsigned char)*text >= 0x20);
+    }
+    KS_ASSERT(status->after.count <= KS_RUN_TIMES_MAX && status->before.count <= KS_RUN_TIMES_MAX);
+    for (size_t i = 0; i < status->after.count; i++) {
+        KS_ASSERT(status->after.list[i] > 0);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct ks_run_status status;
+    struct ks_run_monitor monitor;
+    struct ks_run_name name;
+    char *copy = ks_alloc(size + KS_WINDOW_PAD, 1);
+    KS_ASSERT(copy);
+    if (size > 0) {
+        memcpy(copy, data, size);
+    }
+    struct ks_str text = {copy, size};
+    if (ks_run_status_parse(text, &status) == KS_OK) {
+        check_status(&status);
+        KS_ASSERT(ks_run_status_step_ns(&status) >= 0);
+    }
+    if (ks_run_monitor_parse(text, &monitor)) {
+        char words[160];
+        (void)ks_run_monitor_describe(&monitor, words, sizeof(words));
+        KS_ASSERT(memchr(words, '\0', sizeof(words)));
+    }
+    if (ks_run_name_parse(text, &name)) {
+        KS_ASSERT(name.rank >= 0 && name.pid >= 0 && name.window >= 0);
+    }
+    ks_free(copy);
+    return 0;
+}
