@@ -67,7 +67,7 @@ pack() {
     cp -R python examples LICENSE "$stage"
     cp -R tests/data tests/device "$stage/tests"
     cp tools/device_test.sh "$stage/tools"
-    cp docs/device.md "$stage/docs"
+    cp docs/device.md docs/examples.md "$stage/docs"
     find "$stage" -name __pycache__ -prune -exec rm -rf {} +
     # The same tree gives the same bytes.
     tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$stage" -cf - . |
