@@ -5,5 +5,11 @@
 #include "advise/findings.h"
 
 extern const struct ks_rule ks_rule_input_starved;
+extern const struct ks_rule ks_rule_sync_host;
+extern const struct ks_rule ks_rule_launch_bound;
+extern const struct ks_rule ks_rule_host_python_gap;
+extern const struct ks_rule ks_rule_precision_fp32_matmul;
+extern const struct ks_rule ks_rule_copy_pageable;
+extern const struct ks_rule ks_rule_copy_many_small;
 
 #endif

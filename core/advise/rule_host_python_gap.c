@@ -1,0 +1,74 @@
+/* Rule host.python_gap: code of the program between operators leaves the GPU idle.
+ *
+ * Claim: the GPU idles for at least 5% of the step while the host runs code outside of operators,
+ * and this is more than half of all idle time.
+ *
+ * Evidence: idle time by cause (docs/analyses/idle.md): host_code against the rest.
+ *
+ * Saving, per step: low is the host code less half of the launching time, since between operators
+ * some code always runs. High adds the launching time: without the gap the host gets ahead of the
+ * GPU, and launching is hidden behind work. Time under the profiler is the program's own here: the
+ * cost of recorded rows is booked as the profiler's, and code between operators records none.
+ *
+ * Silent when: step_means.c sees an obstacle (too few steps, no steps, no GPU work).
+ */
+#include "advise/registry.h"
+#include "advise/step_means.h"
+#include "base/err.h"
+
+static const double share_min = 0.05;
+
+static enum ks_status report(const struct ks_step_means *means, const struct ks_facts *facts,
+                             struct ks_findings *out, struct ks_err *err)
+{
+    struct ks_finding finding = ks_step_means_finding(&ks_rule_host_python_gap);
+    int64_t code_ns = means->idle_by_cause_ns[KS_IDLE_HOST_CODE];
+    int64_t launch_ns = means->idle_by_cause_ns[KS_IDLE_LAUNCH];
+    finding.saving = (struct ks_saving){code_ns - launch_ns / 2, code_ns + launch_ns};
+    finding.saving_in_trace = finding.saving;
+    finding.fix_text = ks_findings_text(out,
+                                        "Move what runs between operators out of the step, into "
+                                        "the data loader's workers or behind "
+                                        "the launches of the next step: %.1f of %.1f ms a step are "
+                                        "Python or other host code during "
+                                        "which the GPU has no work.",
+                                        (double)code_ns / 1e6, (double)means->step_ns / 1e6);
+    finding.evidence[finding.evidence_count++] =
+        (struct ks_evidence){"idle_host_code", (double)code_ns, "ns"};
+    finding.evidence[finding.evidence_count++] =
+        (struct ks_evidence){"idle", (double)means->idle_ns, "ns"};
+    finding.evidence[finding.evidence_count++] =
+        (struct ks_evidence){"step", (double)means->step_ns, "ns"};
+    if (!finding.fix_text) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write finding");
+    }
+    return ks_findings_add(out, facts, &finding, err);
+}
+
+static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
+                            struct ks_check *check, struct ks_err *err)
+{
+    struct ks_step_means means;
+    check->reason = ks_step_means_compute(facts, &means);
+    if (check->reason) {
+        check->state = KS_CHECK_COULD_NOT;
+        return KS_OK;
+    }
+    int64_t code_ns = ks_step_means_host_code_ns(&means);
+    if (ks_step_means_share(code_ns, means.step_ns) >= share_min) {
+        return report(&means, facts, out, err);
+    }
+    check->reason = ks_findings_text(
+        out,
+        "the GPU idles %.2f of %.2f ms a step while code between operators "
+        "runs",
+        (double)means.idle_by_cause_ns[KS_IDLE_HOST_CODE] / 1e6, (double)means.step_ns / 1e6);
+    return KS_OK;
+}
+
+const struct ks_rule ks_rule_host_python_gap = {
+    .id = "host.python_gap",
+    .title = "Code between operators leaves the GPU idle",
+    .impact = KS_IMPACT_TIME,
+    .check = check,
+};

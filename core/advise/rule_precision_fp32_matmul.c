@@ -1,0 +1,130 @@
+/* Rule precision.fp32_matmul: matrix products in fp32 on the plain cores of a GPU that has tensor
+ * cores.
+ *
+ * Claim: kernels of matrix products and convolutions that compute in fp32 without tensor cores take
+ * at least 10% of the step's GPU time, on a GPU of compute capability 8.0 or newer (tf32, bf16).
+ *
+ * Evidence: kernels by name: gemm or conv together with simt, sgemm or ffma, and no tensor core.
+ *
+ * Saving, per step: K is their part of the GPU's busy time. Peak rates of dense products
+ * (vendor's tables, TFLOP/s): A100 19.5 fp32, 156 tf32, 312 bf16; H100 67, 495, 989; L4 30, 60, 121.
+ * So tf32 is 2 to 8 times and bf16 4 to 16 times as fast. Low keeps 1/4 of K (half of the tf32 peak
+ * of the large ones), high 1/20 (the bf16 peak, and half of the bytes for what comes between).
+ *
+ * Silent when: step_means.c sees an obstacle, or no file says what GPU it was.
+ */
+#include "advise/registry.h"
+#include "advise/step_means.h"
+#include "base/err.h"
+#include "measure/sum.h"
+
+static const double share_min = 0.10;
+static const double kept_at_most = 0.25;
+static const double kept_at_least = 0.05;
+
+enum { CAPABILITY_MIN = 8 };
+
+static bool has_tensor_cores(const struct ks_facts *facts, bool *is_known)
+{
+    *is_known = false;
+    for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
+        const struct ks_source *source = ks_trace_source(facts->trace, i);
+        for (size_t gpu = 0; gpu < source->gpu_count; gpu++) {
+            *is_known = *is_known || source->gpus[gpu].compute_major >= 0;
+            if (source->gpus[gpu].compute_major >= CAPABILITY_MIN) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_fp32_product(const struct ks_facts *facts, const struct ks_kernel_fact *kernel)
+{
+    struct ks_str name = ks_trace_str(facts->trace, kernel->name);
+    bool is_product =
+        ks_str_contains(name, KS_STR("gemm")) || ks_str_contains(name, KS_STR("conv"));
+    bool is_plain = ks_str_contains(name, KS_STR("simt")) ||
+                    ks_str_contains(name, KS_STR("ffma")) || ks_str_contains(name, KS_STR("sgemm"));
+    return kernel->category == KS_CATEGORY_KERNEL && !kernel->is_tensor_core &&
+           !kernel->is_communication && is_product && is_plain;
+}
+
+/* Their part of all GPU time, and the largest of them. */
+static double fp32_share(const struct ks_facts *facts, const struct ks_kernel_fact **worst)
+{
+    int64_t fp32_ns = 0;
+    int64_t all_ns = 0;
+    *worst = NULL;
+    for (size_t i = 0; i < facts->kernel_count; i++) {
+        const struct ks_kernel_fact *kernel = &facts->kernels[i];
+        all_ns = ks_sum_add(all_ns, kernel->total_ns);
+        if (is_fp32_product(facts, kernel)) {
+            fp32_ns = ks_sum_add(fp32_ns, kernel->total_ns);
+            *worst = *worst ? *worst : kernel; /* kernels come in order of time */
+        }
+    }
+    return ks_step_means_share(fp32_ns, all_ns);
+}
+
+static enum ks_status report(const struct ks_step_means *means, double share,
+                             const struct ks_kernel_fact *worst, const struct ks_facts *facts,
+                             struct ks_findings *out, struct ks_err *err)
+{
+    struct ks_finding finding = ks_step_means_finding(&ks_rule_precision_fp32_matmul);
+    int64_t product_ns = ks_step_means_scale(means->busy_ns, share);
+    finding.saving = (struct ks_saving){ks_step_means_scale(product_ns, 1 - kept_at_most),
+                                        ks_step_means_scale(product_ns, 1 - kept_at_least)};
+    finding.saving_in_trace = finding.saving;
+    finding.fix_text = ks_findings_text(out,
+                                        "Let tensor cores compute the products: %.1f of %.1f ms a "
+                                        "step go into fp32 kernels. bf16 by "
+                                        "autocast, or tf32 by the second line if fp32 must stay.",
+                                        (double)product_ns / 1e6, (double)means->step_ns / 1e6);
+    finding.fix_code = "with torch.autocast(\"cuda\", dtype=torch.bfloat16): ...\n"
+                       "torch.set_float32_matmul_precision(\"high\")";
+    finding.evidence[finding.evidence_count++] =
+        (struct ks_evidence){"fp32_products", (double)product_ns, "ns"};
+    finding.evidence[finding.evidence_count++] =
+        (struct ks_evidence){"share_of_gpu_time", share, "share"};
+    finding.evidence[finding.evidence_count++] =
+        (struct ks_evidence){"busy", (double)means->busy_ns, "ns"};
+    finding.where.op = worst->name;
+    finding.where.device = worst->device;
+    if (!finding.fix_text) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write finding");
+    }
+    return ks_findings_add(out, facts, &finding, err);
+}
+
+static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
+                            struct ks_check *check, struct ks_err *err)
+{
+    struct ks_step_means means;
+    bool is_known = false;
+    bool has_cores = has_tensor_cores(facts, &is_known);
+    check->reason = ks_step_means_compute(facts, &means);
+    if (!check->reason && !is_known) {
+        check->reason = "no file says what GPU it was";
+    }
+    if (check->reason) {
+        check->state = KS_CHECK_COULD_NOT;
+        return KS_OK;
+    }
+    const struct ks_kernel_fact *worst;
+    double share = fp32_share(facts, &worst);
+    int64_t product_ns = ks_step_means_scale(means.busy_ns, share);
+    if (has_cores && worst && ks_step_means_share(product_ns, means.step_ns) >= share_min) {
+        return report(&means, share, worst, facts, out, err);
+    }
+    check->reason =
+        ks_findings_text(out, "fp32 products take %.1f %% of the GPU's time", 100 * share);
+    return KS_OK;
+}
+
+const struct ks_rule ks_rule_precision_fp32_matmul = {
+    .id = "precision.fp32_matmul",
+    .title = "Matrix products in fp32 without tensor cores",
+    .impact = KS_IMPACT_TIME,
+    .check = check,
+};
