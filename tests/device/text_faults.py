@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants each fault of examples/train_text.py and holds what kscope says of it against the clock.
 
-    text_faults.py KSCOPE OUT [--device cpu] [--size SIZE] [--traces] [FAULT...]
+    text_faults.py KSCOPE OUT [--device cpu] [--size SIZE] [--repeat N] [--traces] [FAULT...]
 
 For each fault: the step time with and without it, when nobody records; then the faulty program
 under `kscope run`, and the JSON report of its trace. The fault must be the first finding, and its
@@ -20,6 +20,7 @@ import json
 import pathlib
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -199,9 +200,10 @@ def try_fault(bench, table, fault):
     row = dict.fromkeys(keys) | {"fault": fault, "findings": []}
     table.rows.append(row)
     try:
-        # One after the other, for a machine that gets slower or faster with time.
-        row["good_ms"], _ = bench.unprofiled_ms()
-        row["bad_ms"], _ = bench.unprofiled_ms(fault)
+        # In turn, for a machine that gets slower or faster with time.
+        turns = range(bench.options.repeat)
+        times = [(bench.unprofiled_ms()[0], bench.unprofiled_ms(fault)[0]) for _ in turns]
+        row["good_ms"], row["bad_ms"] = map(statistics.median, zip(*times, strict=True))
         row["saved_ms"] = row["bad_ms"] - row["good_ms"]
         check_finding(table, row, bench.report(fault), bench.options.program)
     except (Failed, ValueError, KeyError, TypeError) as failure:
@@ -240,9 +242,10 @@ def parse_options():
     parser.add_argument("--device", default="auto")
     parser.add_argument("--size", help="as of the program")
     parser.add_argument("--steps", type=int, default=60, help="of an unprofiled run")
+    parser.add_argument("--repeat", type=int, default=1, help="unprofiled runs of each kind")
     parser.add_argument("--traces", action="store_true", help="keep the traces in OUT")
     parser.add_argument("--program", type=pathlib.Path, default=PROGRAM, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     unknown = sorted(set(options.faults) - set(FAULTS))
     if unknown:
         parser.error(f"no such fault: {', '.join(unknown)}")
