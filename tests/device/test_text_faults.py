@@ -23,16 +23,17 @@ print("device H")
 print("median_step_ms", 30.0 if "--fault" in sys.argv else 20.0, "tokens_per_s 1")
 """
 
-# `run` leaves a trace in a folder named after the fault; `report` is asked for that trace.
+# `run` leaves a window and its stacks in a folder named after the fault; `report` is asked for it.
 KSCOPE = """#!{python}
 import json, pathlib, sys
 docs = json.loads(pathlib.Path({docs!r}).read_text())
 if sys.argv[1] == "run":
     folder = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
     folder.mkdir()
-    (folder / "rank0.pt.trace.json.gz").write_bytes(b"")
+    for end in ("", ".stacks"):
+        (folder / f"rank0.window1{{end}}.pt.trace.json.gz").write_bytes(b"")
 else:
-    print(json.dumps(docs[pathlib.Path(sys.argv[-1]).parent.name]))
+    print(json.dumps(docs[pathlib.Path(sys.argv[-1]).name]))
 """
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants each fault of examples/train_text.py and holds what kscope says of it against the clock.
 
-    text_faults.py KSCOPE OUT [--device cpu] [--size SIZE] [--traces] [FAULT...]
+    text_faults.py KSCOPE OUT [--device cpu] [--size SIZE] [--repeat N] [--traces] [FAULT...]
 
 For each fault: the step time with and without it, when nobody records; then the faulty program
 under `kscope run`, and the JSON report of its trace. The fault must be the first finding, and its
@@ -20,6 +20,7 @@ import json
 import pathlib
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -39,7 +40,8 @@ FAULTS = (
 ON_CPU = FAULTS[:2]
 SETTINGS = ("input.starved", "precision.fp32_matmul")
 WINDOW = "5:1:6"
-STEPS_RECORDED = 16  # of the program: the window, and some more
+STEPS_RECORDED = 36  # of the program: the window, two for stacks, 21 to be timed without
+STACKS = ".stacks.pt.trace.json.gz"
 TOLERANCE = 0.02  # of the faulty step
 COMMAND_SECONDS_MAX = 200
 HEAD = ("fault", "good ms", "bad ms", "saved ms", "trace ms", "first finding", "saving ms", "line")
@@ -144,11 +146,14 @@ class Bench:
         command = [self.options.kscope, "run", "--steps", WINDOW, "--out", folder]
         call(*command, sys.executable, *self.program, *words)
         traces = sorted(folder.glob("*.pt.trace.json.gz"))
-        if len(traces) != 1:
-            raise Failed(f"one trace expected, {len(traces)} found")
+        windows = [trace for trace in traces if not trace.name.endswith(STACKS)]
+        if len(windows) != 1:
+            raise Failed(f"one window expected, {len(windows)} found")
         if self.options.traces:
-            shutil.copy(traces[0], self.options.out / f"{name}.pt.trace.json.gz")
-        return json.loads(call(self.options.kscope, "report", "--json", traces[0]))
+            for trace in traces:
+                end = STACKS if trace.name.endswith(STACKS) else ".pt.trace.json.gz"
+                shutil.copy(trace, self.options.out / f"{name}{end}")
+        return json.loads(call(self.options.kscope, "report", "--json", folder))
 
 
 def step_ms(doc):
@@ -199,9 +204,10 @@ def try_fault(bench, table, fault):
     row = dict.fromkeys(keys) | {"fault": fault, "findings": []}
     table.rows.append(row)
     try:
-        # One after the other, for a machine that gets slower or faster with time.
-        row["good_ms"], _ = bench.unprofiled_ms()
-        row["bad_ms"], _ = bench.unprofiled_ms(fault)
+        # In turn, for a machine that gets slower or faster with time.
+        turns = range(bench.options.repeat)
+        times = [(bench.unprofiled_ms()[0], bench.unprofiled_ms(fault)[0]) for _ in turns]
+        row["good_ms"], row["bad_ms"] = map(statistics.median, zip(*times, strict=True))
         row["saved_ms"] = row["bad_ms"] - row["good_ms"]
         check_finding(table, row, bench.report(fault), bench.options.program)
     except (Failed, ValueError, KeyError, TypeError) as failure:
@@ -240,9 +246,10 @@ def parse_options():
     parser.add_argument("--device", default="auto")
     parser.add_argument("--size", help="as of the program")
     parser.add_argument("--steps", type=int, default=60, help="of an unprofiled run")
+    parser.add_argument("--repeat", type=int, default=1, help="unprofiled runs of each kind")
     parser.add_argument("--traces", action="store_true", help="keep the traces in OUT")
     parser.add_argument("--program", type=pathlib.Path, default=PROGRAM, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     unknown = sorted(set(options.faults) - set(FAULTS))
     if unknown:
         parser.error(f"no such fault: {', '.join(unknown)}")
