@@ -10,9 +10,9 @@
  * False: it is no folder of a run, and `err` stays as it is. */
 bool ks_run_folder_explain(const char *path, struct ks_err *err);
 
-/* Of several windows of one process (names of `kscope run`, found in a folder) only the latest stays
- * in `files`, or, when `window` is not 0, window number `window` of each, also of those given by
- * name. Errors: KS_ERR_USAGE (no trace of that window), KS_ERR_NOMEM. */
+/* Of several windows of one process (names of `kscope run`, found in a folder) only the latest
+ * stays in `files`, or, when `window` is not 0, window number `window` of each, also of those given
+ * by name. Errors: KS_ERR_USAGE (no trace of that window), KS_ERR_NOMEM. */
 enum ks_status ks_run_folder_choose(struct ks_file_list *files, int64_t window,
                                     struct ks_arena *arena, struct ks_err *err) KS_MUST_CHECK;
 
