@@ -7,7 +7,8 @@
  * Evidence: kernels by name: gemm or conv together with simt, sgemm or ffma, and no tensor core.
  *
  * Saving, per step: K is their part of the GPU's busy time. Peak rates of dense products
- * (vendor's tables, TFLOP/s): A100 19.5 fp32, 156 tf32, 312 bf16; H100 67, 495, 989; L4 30, 60, 121.
+ * (vendor's tables, TFLOP/s; fp32, tf32, bf16): A100 19.5, 156, 312; H100 67, 495, 989; L4 30, 60,
+ * 121.
  * So tf32 is 2 to 8 times and bf16 4 to 16 times as fast. Low keeps 1/4 of K (half of the tf32 peak
  * of the large ones), high 1/20 (the bf16 peak, and half of the bytes for what comes between).
  *

@@ -1,4 +1,4 @@
-/* Rule sync.host: the program reads values from the GPU inside the step, and waits for it each time.
+/* Rule sync.host: the program reads values from the GPU inside the step, and waits each time.
  *
  * Claim: operators that read a value (.item(), bool(), boolean masks; not whole tensors by .cpu())
  * synchronise at least once a step, and take at least 3% of it while the GPU runs dry.

@@ -26,8 +26,8 @@ const char *ks_step_means_compute(const struct ks_facts *facts, struct ks_step_m
 int64_t ks_step_means_operator_ns(const struct ks_facts *facts, struct ks_strid op,
                                   double calls_per_step);
 
-/* The trace shows the reading of a value; computing it for that purpose, and what is done with it on
- * the host, come on top. On an H100 host 74 readings a step cost twice their own time more. */
+/* The trace shows the reading of a value; computing it for that purpose, and what is done with it
+ * on the host, come on top. On an H100 host 74 readings a step cost twice their own time more. */
 #define KS_SYNC_READ_FACTOR 3.0
 /* Making the small tensor on the host comes on top of copying it. */
 #define KS_SMALL_COPY_FACTOR 1.5
