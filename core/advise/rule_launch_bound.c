@@ -2,9 +2,9 @@
  *
  * Claim: for at least 10% of the step the GPU idles while the host is inside operators and
  * launching calls (or between them), in steps of at least KERNELS_MIN launches, after the time that
- * reading values, small copies and long host code explain is taken out. A launch costs 5 to 50 us with its
- * operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch has another cause
- * (compiling, trying algorithms).
+ * reading values, small copies and long host code explain is taken out. A launch costs 5 to 50 us
+ * with its operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch has another
+ * cause (compiling, trying algorithms).
  *
  * Evidence: idle time by cause (docs/analyses/idle.md), launches a step.
  *
