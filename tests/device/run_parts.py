@@ -98,12 +98,14 @@ def recorded(bench):
     run = bench.work / "run"
     program = [sys.executable, HERE / "train_gpu.py", "--steps", "15"]
     bench.call(bench.kscope, "run", "--steps", "2:2:4", "--out", run, *program)
-    traces = sorted(run.glob("*.pt.trace.json.gz"))
-    if len(traces) != 1:
-        raise PartFailed(f"one trace expected, {len(traces)} found")
+    traces = sorted(run.glob("*.window1.pt.trace.json.gz"))
+    stacks = sorted(run.glob("*.window1.stacks.pt.trace.json.gz"))
+    if (len(traces), len(stacks)) != (1, 1):
+        raise PartFailed(f"one trace and one with stacks expected, not {len(traces)}, {len(stacks)}")
     shutil.copy(traces[0], bench.out / "run.pt.trace.json.gz")
+    shutil.copy(stacks[0], bench.out / "run.stacks.pt.trace.json.gz")
     json_path = bench.out / "run.report.json"
-    took_s = bench.call(bench.kscope, "report", "--json", traces[0], output=json_path)
+    took_s = bench.call(bench.kscope, "report", "--json", run, output=json_path)
     bench.say(f"  report --json of {traces[0].stat().st_size >> 10} KiB: {took_s:.3f} s")
     logs = (bench.work / "slow.log", bench.work / "fixed.log")
     bench.python("check_run.py", json_path, *logs)
