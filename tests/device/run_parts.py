@@ -101,7 +101,9 @@ def recorded(bench):
     traces = sorted(run.glob("*.window1.pt.trace.json.gz"))
     stacks = sorted(run.glob("*.window1.stacks.pt.trace.json.gz"))
     if (len(traces), len(stacks)) != (1, 1):
-        raise PartFailed(f"one trace and one with stacks expected, not {len(traces)}, {len(stacks)}")
+        raise PartFailed(
+            f"one trace and one with stacks expected, not {len(traces)}, {len(stacks)}"
+        )
     shutil.copy(traces[0], bench.out / "run.pt.trace.json.gz")
     shutil.copy(stacks[0], bench.out / "run.stacks.pt.trace.json.gz")
     json_path = bench.out / "run.report.json"
