@@ -355,7 +355,7 @@ def test_module_command_and_dashes(tmp_path):
     package.mkdir()
     script(package, "", "__init__.py")
     script(package, "import sys; print(__name__, sys.argv[1:])", "tool.py")
-    done = run("-m", "package.tool", "x", "-c", cwd=tmp_path, options=())
+    done = run("-m", "package.tool", "x", "-c", cwd=tmp_path, options=FIXED[:3])
     assert done.stdout == "__main__ ['x', '-c']\n"
     done = run("--", "-m", "package.tool", "y", cwd=tmp_path)
     assert done.stdout == "__main__ ['y']\n"
@@ -473,7 +473,7 @@ def test_losses_are_identical(tmp_path):
 
 def test_result_is_named_and_goes_to_stderr(tmp_path):
     program = train_script(tmp_path, "train(14)")
-    done = run(program, cwd=tmp_path, options=())
+    done = run(program, cwd=tmp_path, options=FIXED[:3])
     (folder,) = [path for path in tmp_path.iterdir() if path.is_dir()]
     assert folder.name.startswith("kscope-program-")
     assert folder.stat().st_mode & 0o777 == 0o700
