@@ -540,6 +540,19 @@ static void write_findings(struct screen *screen)
     }
 }
 
+/* Rules that follow each other often lack the same thing: the last one says it for all. */
+static bool is_last_of_reason(const struct ks_findings *findings, size_t index)
+{
+    const struct ks_check *check = &findings->checks[index];
+    for (size_t i = index + 1; check->reason && i < findings->check_count; i++) {
+        const struct ks_check *next = &findings->checks[i];
+        if (next->state == KS_CHECK_COULD_NOT) {
+            return !next->reason || strcmp(next->reason, check->reason) != 0;
+        }
+    }
+    return check->reason != NULL;
+}
+
 static void write_checks(struct screen *screen)
 {
     static const struct {
@@ -558,7 +571,7 @@ static void write_checks(struct screen *screen)
                 continue;
             }
             ks_text_printf(&screen->line, "%s%s", count++ ? ", " : "", check->rule->id);
-            if (check->state == KS_CHECK_COULD_NOT && check->reason) {
+            if (check->state == KS_CHECK_COULD_NOT && is_last_of_reason(findings, i)) {
                 ks_text_printf(&screen->line, " (%s)", check->reason);
             }
         }
@@ -567,7 +580,7 @@ static void write_checks(struct screen *screen)
         }
         if (count > 0) {
             ks_text_printf(&screen->out, "%s ", groups[g].words);
-            wrap(screen, strlen(groups[g].words) + 1, 2);
+            wrap(screen, strlen(groups[g].words) + 1, 4);
         }
     }
 }

