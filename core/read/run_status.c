@@ -303,11 +303,11 @@ static int compare_int64(const void *a, const void *b)
 
 int64_t ks_run_status_step_ns(struct ks_run_status *status)
 {
-    enum { AFTER_MIN = 5 };
-    struct ks_run_times *times = &status->after;
-    if (times->count < AFTER_MIN) {
-        for (size_t i = 0; i < status->before.count && times->count < KS_RUN_TIMES_MAX; i++) {
-            times->list[times->count++] = status->before.list[i];
+    enum { BEFORE_MIN = 5 };
+    struct ks_run_times *times = &status->before;
+    if (times->count < BEFORE_MIN) {
+        for (size_t i = 0; i < status->after.count && times->count < KS_RUN_TIMES_MAX; i++) {
+            times->list[times->count++] = status->after.list[i];
         }
     }
     qsort(times->list, times->count, sizeof(times->list[0]), compare_int64);

@@ -155,16 +155,16 @@ def test_a_trace_may_be_called_report(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("after", "expected"),
+    ("before_count", "after", "expected"),
     [
-        ([], 500_000),
-        ([900_000] * 4, 900_000),  # 4 after, 3 before: the middle of all
-        ([900_000, 100_000], 500_000),
-        ([700_000, 900_000, 800_000, 1, 1_000_000], 800_000),
+        (3, [], 500_000),
+        (3, [900_000] * 4, 900_000),  # 4 after, 3 before: the middle of all
+        (3, [900_000, 100_000], 500_000),
+        (5, [900_000] * 20, 500_000),  # enough before: what comes after may still be slowed down
     ],
 )
-def test_step_times_after_the_window(tmp_path, after, expected):
-    before = [500_000, 500_000, 500_000]
+def test_step_times_around_the_window(tmp_path, before_count, after, expected):
+    before = [500_000] * before_count
     write_trace(tmp_path, pid=77, before_ns=before)
     write_status(tmp_path, pid=77, unprofiled_step_ns=before, unprofiled_step_after_ns=after)
     assert document(tmp_path)["steps"][0]["unprofiled_ns"] == expected
