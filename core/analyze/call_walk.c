@@ -16,6 +16,7 @@ enum {
 };
 
 struct open_op {
+    int64_t start_ns;
     int64_t end_ns;
     uint32_t name;
 };
@@ -286,20 +287,20 @@ static enum ks_status note_forward(struct walk *w, int64_t seq, uint32_t place, 
     return KS_OK;
 }
 
-static uint32_t cause_of(struct walk *w, uint32_t call_name, int64_t start_ns)
+static void find_cause(struct walk *w, struct ks_call *call)
 {
     const struct open_op *ops = w->ops.items;
-    uint32_t cause = call_name;
     for (size_t i = 0; i < w->ops.count; i++) {
-        if (ops[i].end_ns <= start_ns) {
+        if (ops[i].end_ns <= call->start_ns) {
             continue; /* below one that ends later */
         }
-        cause = ops[i].name;
-        if (flags_of(w, cause) & NAME_ATEN) {
+        call->op = ops[i].name;
+        call->op_start_ns = ops[i].start_ns;
+        call->op_end_ns = ops[i].end_ns;
+        if (flags_of(w, call->op) & NAME_ATEN) {
             break;
         }
     }
-    return cause;
 }
 
 static enum ks_status show(struct walk *w, const struct ks_slice_scan *scan, size_t i,
@@ -311,10 +312,12 @@ static enum ks_status show(struct walk *w, const struct ks_slice_scan *scan, siz
                            .end_ns = end_ns,
                            .name = scan->col.name[i],
                            .op = scan->col.name[i],
+                           .op_start_ns = scan->col.start_ns[i],
+                           .op_end_ns = end_ns,
                            .place = KS_PLACE_NONE,
                            .kinds = kinds};
     if (!(kinds & KS_CALL_OPERATOR)) {
-        call.op = cause_of(w, call.name, call.start_ns);
+        find_cause(w, &call);
     }
     if (w->knows_places) {
         KS_TRY(find_place(w, call.start_ns, &call.place, err));
@@ -342,7 +345,8 @@ static enum ks_status open_operator(struct walk *w, const struct ks_slice_scan *
         return KS_OK;
     }
     KS_TRY(reserve(&w->ops, sizeof(struct open_op), err));
-    ((struct open_op *)w->ops.items)[w->ops.count++] = (struct open_op){end_ns, scan->col.name[i]};
+    ((struct open_op *)w->ops.items)[w->ops.count++] =
+        (struct open_op){scan->col.start_ns[i], end_ns, scan->col.name[i]};
     return KS_OK;
 }
 

@@ -22,8 +22,10 @@ struct ks_call {
     int64_t start_ns;
     int64_t end_ns;
     uint32_t name;
-    uint32_t op;    /* name of the cause: outermost aten operator, else innermost operator, else
+    uint32_t op; /* name of the cause: outermost aten operator, else innermost operator, else
                      * the call itself */
+    int64_t op_start_ns;
+    int64_t op_end_ns;
     uint32_t place; /* index into the places, or KS_PLACE_NONE */
     unsigned kinds;
 };

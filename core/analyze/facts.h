@@ -231,13 +231,15 @@ struct ks_call_site {
     int64_t steps_with;               /* steps that hold some */
     int64_t steps[KS_SITE_STEPS_MAX]; /* numbers of the first of them */
     size_t step_count;
-    int64_t last_step; /* index + 1 of the step counted last */
-    int64_t total_ns;  /* duration of the calls */
-    int64_t wait_ns;   /* syncs: of this, time in which a device of the rank works */
-    int64_t device_ns; /* copies: time on the device */
-    int64_t bytes;     /* copies: KS_UNKNOWN when no row says */
-    double per_step;   /* in a complete step; NaN without one */
-    bool is_pageable;  /* copies: the host side is not pinned */
+    int64_t last_step;            /* index + 1 of the step counted last */
+    int64_t operator_ns;          /* duration of the operators around the calls, each once */
+    int64_t complete_operator_ns; /* of these, in complete steps */
+    int64_t total_ns;             /* duration of the calls */
+    int64_t wait_ns;              /* syncs: of this, time in which a device of the rank works */
+    int64_t device_ns;            /* copies: time on the device */
+    int64_t bytes;                /* copies: KS_UNKNOWN when no row says */
+    double per_step;              /* in a complete step; NaN without one */
+    bool is_pageable;             /* copies: the host side is not pinned */
 };
 
 struct ks_link_fact {

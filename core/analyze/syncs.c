@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "measure/sum.h"
 
-enum { NO_STEP = UINT32_MAX };
+enum { NO_STEP = UINT32_MAX, ANY_PLACE = UINT32_MAX - 1 };
 
 /* A call that waits or copies. */
 struct kept_call {
@@ -27,6 +27,8 @@ struct kept_call {
     unsigned kinds;
     int64_t start_ns;
     int64_t end_ns;
+    int64_t op_start_ns;
+    int64_t op_end_ns;
     int64_t busy_ns[2]; /* how long the devices worked up to its start and to its end */
 };
 
@@ -44,6 +46,7 @@ struct sites {
     size_t count;
     size_t capacity;
     struct ks_map index; /* (operator and call, copy kind and place) of one source -> 1 + index */
+    struct ks_map operators; /* (group and thread, start) of the operators that were counted */
 };
 
 struct state {
@@ -160,7 +163,9 @@ static enum ks_status note_call(void *user, const struct ks_call *call, struct k
                            .place = call->place,
                            .kinds = call->kinds,
                            .start_ns = call->start_ns,
-                           .end_ns = call->end_ns};
+                           .end_ns = call->end_ns,
+                           .op_start_ns = call->op_start_ns,
+                           .op_end_ns = call->op_end_ns};
     return KS_OK;
 }
 
@@ -358,24 +363,51 @@ static enum ks_status find_site(struct state *state, struct sites *sites,
     return KS_OK;
 }
 
-static void count_call(const struct ks_facts *facts, struct ks_call_site *site,
-                       const struct kept_call *call)
+/* The time of an operator with several calls counts once, at the place of the first. */
+static enum ks_status count_operator(struct sites *sites, struct ks_call_site *site,
+                                     const struct kept_call *call, bool is_complete,
+                                     struct ks_err *err)
+{
+    bool is_new = false;
+    uint64_t *group = ks_map_put(&sites->index, (uint64_t)call->op << 32 | call->name,
+                                 (uint64_t)site->copy_kind.v << 32 | ANY_PLACE, NULL);
+    uint64_t number = 0;
+    if (group) {
+        *group = *group ? *group : sites->count; /* the newest site is the first of its group */
+        number = *group;
+    }
+    if (!group || !ks_map_put(&sites->operators, number << 32 | call->lane,
+                              (uint64_t)call->op_start_ns, &is_new)) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot group calls: count=%zu",
+                       sites->count);
+    }
+    int64_t dur_ns = is_new ? ks_sum_sub(call->op_end_ns, call->op_start_ns) : 0;
+    site->operator_ns = ks_sum_add(site->operator_ns, dur_ns);
+    site->complete_operator_ns = ks_sum_add(site->complete_operator_ns, is_complete ? dur_ns : 0);
+    return KS_OK;
+}
+
+static enum ks_status count_call(const struct ks_facts *facts, struct sites *sites,
+                                 struct ks_call_site *site, const struct kept_call *call,
+                                 struct ks_err *err)
 {
     site->count++;
     site->total_ns = ks_sum_add(site->total_ns, ks_sum_sub(call->end_ns, call->start_ns));
-    if (call->step == NO_STEP) {
-        return;
+    const struct ks_step *step = call->step == NO_STEP ? NULL : &facts->steps[call->step];
+    KS_TRY(count_operator(sites, site, call, step && step->is_complete, err));
+    if (!step) {
+        return KS_OK;
     }
-    const struct ks_step *step = &facts->steps[call->step];
     site->complete_count += step->is_complete;
     if (site->last_step == (int64_t)call->step + 1) {
-        return;
+        return KS_OK;
     }
     site->last_step = (int64_t)call->step + 1;
     site->steps_with++;
     if (site->step_count < KS_SITE_STEPS_MAX) {
         site->steps[site->step_count++] = step->number;
     }
+    return KS_OK;
 }
 
 static size_t first_copy(const struct state *state, const struct kept_call *call)
@@ -415,7 +447,7 @@ static enum ks_status group_copies(struct state *state, struct sites *sites,
         if (copy->bytes >= 0) {
             site->bytes = ks_sum_add(site->bytes == KS_UNKNOWN ? 0 : site->bytes, copy->bytes);
         }
-        count_call(state->analyzer->facts, site, call);
+        KS_TRY(count_call(state->analyzer->facts, sites, site, call, err));
     }
     return KS_OK;
 }
@@ -427,8 +459,7 @@ static enum ks_status group_sync(struct state *state, struct sites *sites,
     int64_t device = only_device(state->analyzer->facts, call->source);
     KS_TRY(find_site(state, sites, call, 0, device, &site, err));
     site->wait_ns = ks_sum_add(site->wait_ns, call->busy_ns[1] - call->busy_ns[0]);
-    count_call(state->analyzer->facts, site, call);
-    return KS_OK;
+    return count_call(state->analyzer->facts, sites, site, call, err);
 }
 
 static int compare_places(const struct ks_place *a, const struct ks_place *b)
@@ -507,7 +538,9 @@ static enum ks_status publish(struct ks_facts *facts, const struct sites *sites,
 static void next_source(struct sites *sites)
 {
     ks_map_release(&sites->index);
+    ks_map_release(&sites->operators);
     ks_map_init(&sites->index);
+    ks_map_init(&sites->operators);
 }
 
 static enum ks_status group(struct state *state, struct sites *syncs, struct sites *copies,
@@ -535,11 +568,11 @@ static enum ks_status group_calls(struct state *state, struct ks_err *err)
 {
     struct sites syncs = {0};
     struct sites copies = {0};
-    ks_map_init(&syncs.index);
-    ks_map_init(&copies.index);
+    next_source(&syncs);
+    next_source(&copies);
     enum ks_status status = group(state, &syncs, &copies, err);
-    ks_map_release(&syncs.index);
-    ks_map_release(&copies.index);
+    next_source(&syncs); /* lets go of their maps */
+    next_source(&copies);
     ks_free(syncs.items);
     ks_free(copies.items);
     return status;

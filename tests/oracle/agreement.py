@@ -72,12 +72,13 @@ def summed(rows, columns, *keys):
 
 
 def syncs(doc, twin):
-    got = summed(doc["syncs"], ("count", "wait_ns", "total_ns"), "call")
+    got = summed(doc["syncs"], ("count", "wait_ns", "total_ns", "operator_ns"), "call")
     return compare_rows("syncs", got, twin.syncs())
 
 
 def copy_sites(doc, twin):
-    got = summed(doc["copy_sites"], ("count", "bytes", "device_ns", "total_ns"), "call", "kind")
+    columns = ("count", "bytes", "device_ns", "total_ns", "operator_ns")
+    got = summed(doc["copy_sites"], columns, "call", "kind")
     return compare_rows("copy_sites", got, twin.copy_sites())
 
 

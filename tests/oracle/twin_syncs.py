@@ -15,7 +15,7 @@ def is_sync(name):
 
 
 def calls_of(source):
-    """[(operator, call)]: the outermost aten operator open when the call starts, or else."""
+    """[(cause, call)]: the outermost aten operator open when the call starts, or else."""
     threads = {}
     for event in source.of("op", "runtime", "driver"):
         threads.setdefault((event.pid, event.tid), []).append(event)
@@ -27,24 +27,28 @@ def calls_of(source):
             if row.kind == "op":
                 open_rows.append(row)
                 continue
-            names = [e.name for e in open_rows]
-            aten = [name for name in names if name.startswith("aten::")]
-            out.append(((aten[:1] or names[-1:] or [row.name])[0], row))
+            aten = [e for e in open_rows if e.name.startswith("aten::")]
+            out.append(((aten[:1] or open_rows[-1:] or [row])[0], row))
     return out
 
 
 def syncs(sources):
     out = {}
+    seen = set()
     for source in sources:
         busy = union((e.start, e.end) for e in source.of(*WORK))
         for operator, call in calls_of(source):
             if not is_sync(call.name):
                 continue
             row = out.setdefault(
-                (source.rank, operator, call.name), {"count": 0, "wait_ns": 0, "total_ns": 0}
+                (source.rank, operator.name, call.name),
+                {"count": 0, "wait_ns": 0, "total_ns": 0, "operator_ns": 0},
             )
             near = [b for b in busy if b[1] > call.start and b[0] < call.end]
             row["count"] += 1
+            if (key := (source.rank, operator.name, call.name, id(operator))) not in seen:
+                seen.add(key)
+                row["operator_ns"] += operator.dur
             row["wait_ns"] += length(intersect([(call.start, call.end)], near))
             row["total_ns"] += call.dur
     return out
@@ -52,6 +56,7 @@ def syncs(sources):
 
 def copy_sites(sources):
     out = {}
+    seen = set()
     for source in sources:
         copies = {}
         for event in source.of("memcpy"):
@@ -62,10 +67,14 @@ def copy_sites(sources):
             for copy in copies.get(call.args.get("correlation", "none"), []):
                 kind = copy.name.removeprefix("Memcpy ")
                 row = out.setdefault(
-                    (source.rank, operator, call.name, kind),
-                    {"count": 0, "bytes": 0, "device_ns": 0, "total_ns": 0},
+                    (source.rank, operator.name, call.name, kind),
+                    {"count": 0, "bytes": 0, "device_ns": 0, "total_ns": 0, "operator_ns": 0},
                 )
                 row["count"] += 1
+                key = (source.rank, operator.name, call.name, kind, id(operator))
+                if key not in seen:
+                    seen.add(key)
+                    row["operator_ns"] += operator.dur
                 row["bytes"] += int(copy.args.get("bytes", 0))
                 row["device_ns"] += copy.dur
                 row["total_ns"] += call.dur

@@ -68,6 +68,8 @@ static void check_example(bool has_place)
     assert_int_equal(item->count, 2);
     assert_int_equal(item->wait_ns, 8);
     assert_int_equal(item->total_ns, 36);
+    assert_int_equal(item->operator_ns, 60);
+    assert_int_equal(item->complete_operator_ns, 60);
     assert_int_equal(item->steps_with, 2);
     assert_int_equal(item->steps[1], 2);
     assert_int_equal(item->device, 0);
@@ -85,6 +87,7 @@ static void check_example(bool has_place)
     assert_int_equal(copy->bytes, 8);
     assert_int_equal(copy->device_ns, 4);
     assert_int_equal(copy->total_ns, 4);
+    assert_int_equal(copy->operator_ns, 60);
     assert_true(copy->is_pageable);
     if (has_place) {
         check_place(item->place, "train.py", 7);
