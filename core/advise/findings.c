@@ -85,6 +85,13 @@ enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_fac
     return KS_OK;
 }
 
+void ks_finding_show(struct ks_finding *finding, const struct ks_evidence *list, size_t count)
+{
+    for (size_t i = 0; i < count && finding->evidence_count < KS_EVIDENCE_MAX; i++) {
+        finding->evidence[finding->evidence_count++] = list[i];
+    }
+}
+
 const char *ks_findings_text(struct ks_findings *findings, const char *format, ...)
 {
     va_list args;

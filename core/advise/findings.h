@@ -85,6 +85,8 @@ struct ks_rule {
 /* Copies the finding; computes share and confidence. */
 enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_facts *facts,
                                const struct ks_finding *finding, struct ks_err *err) KS_MUST_CHECK;
+/* Puts the evidence behind what the finding shows already; what does not fit is left out. */
+void ks_finding_show(struct ks_finding *finding, const struct ks_evidence *list, size_t count);
 /* Sets file and line to where the operator, or its calls of this kind, mostly come from, when at
  * least half of them do; else leaves them alone. */
 void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts, struct ks_strid op,

@@ -6,73 +6,59 @@
  * Evidence: copies by operator (docs/analyses/syncs.md), host time of the operators.
  *
  * Saving, per step: A is the operators' host time. Low leaves out what the profiler may have added,
- * high is KS_SMALL_COPY_FACTOR times A (making the tensors on the host goes too), and at most the
+ * high is 1.5 times A (making the tensors on the host goes too), and at most the
  * time in which the GPU idles for reasons of the host.
  *
- * Silent when: step_means.c sees an obstacle (too few steps, no steps, no GPU work).
+ * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
  */
+#include "advise/gpu_step.h"
 #include "advise/registry.h"
-#include "advise/step_means.h"
-#include "base/err.h"
 
 static const double share_min = 0.05;
 
-static int64_t host_idle_ns(const struct ks_step_means *means)
+static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
+                             struct ks_err *err)
 {
-    return means->idle_ns - means->idle_by_cause_ns[KS_IDLE_PROFILER] -
-           means->idle_by_cause_ns[KS_IDLE_DATA];
-}
-
-static enum ks_status report(const struct ks_step_means *means, const struct ks_call_site *site,
-                             int64_t copy_ns, double copies, const struct ks_facts *facts,
-                             struct ks_findings *out, struct ks_err *err)
-{
-    struct ks_finding finding = ks_step_means_finding(&ks_rule_copy_many_small);
-    int64_t idle_ns = host_idle_ns(means);
-    int64_t high_ns = ks_step_means_scale(copy_ns, KS_SMALL_COPY_FACTOR);
-    high_ns = high_ns < idle_ns ? high_ns : idle_ns;
-    finding.saving =
-        (struct ks_saving){ks_step_means_scale(copy_ns, means->host_scale_low), high_ns};
-    finding.saving_in_trace =
-        (struct ks_saving){copy_ns < idle_ns ? copy_ns : idle_ns, means->idle_ns};
-    struct ks_str op = ks_trace_str(facts->trace, site->op);
+    const struct ks_mean_step *mean = &facts->mean_step;
+    const struct ks_step_cost *copies = &mean->small_copies;
+    struct ks_finding finding = ks_gpu_step_finding(&ks_rule_copy_many_small);
+    int64_t idle_ns = ks_gpu_step_host_idle_ns(mean);
+    finding.saving = ks_gpu_step_saving(ks_gpu_step_part(copies->operator_ns, mean->host_share_low),
+                                        ks_gpu_step_small_copies_high_ns(mean), idle_ns);
+    finding.saving_in_trace = ks_gpu_step_saving(
+        copies->operator_ns, idle_ns + mean->idle_by_cause_ns[KS_IDLE_PROFILER], mean->idle_ns);
+    struct ks_str op = ks_trace_str(facts->trace, copies->worst->op);
     finding.fix_text = ks_findings_text(
         out,
-        "Copy once: %.0f copies a step of %.0f bytes each go through %.*s. Put the values into one "
-        "tensor, or make and keep them on the GPU.",
-        copies, (double)site->bytes / (double)site->count, (int)op.len, op.ptr);
+        "Copy once: %.0f copies a step of %.0f bytes each go mostly through %.*s. Put the values "
+        "into one tensor, or make and keep them on the GPU.",
+        copies->count, copies->bytes / copies->count, (int)op.len, op.ptr);
     finding.fix_code = "values = torch.tensor(list_of_numbers).pin_memory()\n"
                        "values = values.to(device, non_blocking=True)  # one copy";
-    finding.evidence[finding.evidence_count++] =
-        (struct ks_evidence){"copies_per_step", copies, "count"};
-    finding.evidence[finding.evidence_count++] =
-        (struct ks_evidence){"bytes_per_copy", (double)site->bytes / (double)site->count, "bytes"};
-    finding.evidence[finding.evidence_count++] =
-        (struct ks_evidence){"copying", (double)copy_ns, "ns"};
-    finding.where.op = site->op;
-    ks_findings_set_place(&finding.where, facts, site->op, KS_PLACE_COPY);
-    if (!finding.fix_text) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write finding");
-    }
-    return ks_findings_add(out, facts, &finding, err);
+    const struct ks_evidence evidence[] = {
+        {"copies_per_step", copies->count, "count"},
+        {"bytes_per_copy", copies->bytes / copies->count, "bytes"},
+        {"copying", (double)copies->operator_ns, "ns"},
+    };
+    ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
+    finding.where.op = copies->worst->op;
+    ks_findings_set_place(&finding.where, facts, copies->worst->op, KS_PLACE_COPY);
+    return ks_gpu_step_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
-    struct ks_step_means means;
-    check->reason = ks_step_means_compute(facts, &means);
-    if (check->reason) {
-        check->state = KS_CHECK_COULD_NOT;
+    const struct ks_mean_step *mean = &facts->mean_step;
+    if (!ks_gpu_step_can_judge(facts, check)) {
         return KS_OK;
     }
-    const struct ks_call_site *site;
-    double copies = 0;
-    int64_t copy_ns = ks_step_means_small_copy_ns(facts, &site, &copies);
-    if (site && ks_step_means_share(copy_ns, means.step_ns) >= share_min) {
-        return report(&means, site, copy_ns, copies, facts, out, err);
+    bool is_many = ks_gpu_step_small_copies_high_ns(mean) > 0;
+    if (is_many && ks_gpu_step_is_share(mean, mean->small_copies.operator_ns, share_min)) {
+        return report(facts, out, err);
     }
-    check->reason = ks_findings_text(out, "%.1f small copies a step were seen", copies);
+    check->reason =
+        ks_findings_text(out, "%.1f small copies a step were seen", mean->small_copies.count);
     return KS_OK;
 }
 

@@ -10,20 +10,20 @@
  * GPU, and launching is hidden behind work. Time under the profiler is the program's own here: the
  * cost of recorded rows is booked as the profiler's, and code between operators records none.
  *
- * Silent when: step_means.c sees an obstacle (too few steps, no steps, no GPU work).
+ * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
  */
+#include "advise/gpu_step.h"
 #include "advise/registry.h"
-#include "advise/step_means.h"
-#include "base/err.h"
 
 static const double share_min = 0.05;
 
-static enum ks_status report(const struct ks_step_means *means, const struct ks_facts *facts,
-                             struct ks_findings *out, struct ks_err *err)
+static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
+                             struct ks_err *err)
 {
-    struct ks_finding finding = ks_step_means_finding(&ks_rule_host_python_gap);
-    int64_t code_ns = means->idle_by_cause_ns[KS_IDLE_HOST_CODE];
-    int64_t launch_ns = means->idle_by_cause_ns[KS_IDLE_LAUNCH];
+    const struct ks_mean_step *mean = &facts->mean_step;
+    struct ks_finding finding = ks_gpu_step_finding(&ks_rule_host_python_gap);
+    int64_t code_ns = mean->idle_by_cause_ns[KS_IDLE_HOST_CODE];
+    int64_t launch_ns = mean->idle_by_cause_ns[KS_IDLE_LAUNCH];
     finding.saving = (struct ks_saving){code_ns - launch_ns / 2, code_ns + launch_ns};
     finding.saving_in_trace = finding.saving;
     finding.fix_text = ks_findings_text(out,
@@ -32,37 +32,29 @@ static enum ks_status report(const struct ks_step_means *means, const struct ks_
                                         "the launches of the next step: %.1f of %.1f ms a step are "
                                         "Python or other host code during "
                                         "which the GPU has no work.",
-                                        (double)code_ns / 1e6, (double)means->step_ns / 1e6);
-    finding.evidence[finding.evidence_count++] =
-        (struct ks_evidence){"idle_host_code", (double)code_ns, "ns"};
-    finding.evidence[finding.evidence_count++] =
-        (struct ks_evidence){"idle", (double)means->idle_ns, "ns"};
-    finding.evidence[finding.evidence_count++] =
-        (struct ks_evidence){"step", (double)means->step_ns, "ns"};
-    if (!finding.fix_text) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write finding");
-    }
-    return ks_findings_add(out, facts, &finding, err);
+                                        (double)code_ns / 1e6, (double)mean->step_ns / 1e6);
+    const struct ks_evidence evidence[] = {
+        {"idle_host_code", (double)code_ns, "ns"},
+        {"idle", (double)mean->idle_ns, "ns"},
+        {"step", (double)mean->step_ns, "ns"},
+    };
+    ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
+    return ks_gpu_step_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
-    struct ks_step_means means;
-    check->reason = ks_step_means_compute(facts, &means);
-    if (check->reason) {
-        check->state = KS_CHECK_COULD_NOT;
+    const struct ks_mean_step *mean = &facts->mean_step;
+    if (!ks_gpu_step_can_judge(facts, check)) {
         return KS_OK;
     }
-    int64_t code_ns = ks_step_means_host_code_ns(&means);
-    if (ks_step_means_share(code_ns, means.step_ns) >= share_min) {
-        return report(&means, facts, out, err);
+    if (ks_gpu_step_is_share(mean, ks_gpu_step_host_code_ns(mean), share_min)) {
+        return report(facts, out, err);
     }
     check->reason = ks_findings_text(
-        out,
-        "the GPU idles %.2f of %.2f ms a step while code between operators "
-        "runs",
-        (double)means.idle_by_cause_ns[KS_IDLE_HOST_CODE] / 1e6, (double)means.step_ns / 1e6);
+        out, "the GPU idles %.2f of %.2f ms a step while code between operators runs",
+        (double)mean->idle_by_cause_ns[KS_IDLE_HOST_CODE] / 1e6, (double)mean->step_ns / 1e6);
     return KS_OK;
 }
 

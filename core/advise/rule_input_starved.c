@@ -217,9 +217,7 @@ static void write_evidence(const struct ks_facts *facts, const struct per_step *
         {"steps", (double)input->step_count, "count"},
         {"batches", (double)input->batches, "count"},
     };
-    for (size_t i = 0; i < KS_COUNT_OF(all) && i < KS_EVIDENCE_MAX; i++) {
-        finding->evidence[finding->evidence_count++] = all[i];
-    }
+    ks_finding_show(finding, all, KS_COUNT_OF(all));
 }
 
 static void write_place(const struct ks_facts *facts, const struct ks_input_fact *input,

@@ -2,7 +2,7 @@
  * cores.
  *
  * Claim: kernels of matrix products and convolutions that compute in fp32 without tensor cores take
- * at least 10% of the step's GPU time, on a GPU of compute capability 8.0 or newer (tf32, bf16).
+ * at least 10% of the step, on a GPU of compute capability 8.0 or newer (tf32, bf16).
  *
  * Evidence: kernels by name: gemm or conv together with simt, sgemm or ffma, and no tensor core.
  *
@@ -12,11 +12,10 @@
  * So tf32 is 2 to 8 times and bf16 4 to 16 times as fast. Low keeps 1/4 of K (half of the tf32 peak
  * of the large ones), high 1/20 (the bf16 peak, and half of the bytes for what comes between).
  *
- * Silent when: step_means.c sees an obstacle, or no file says what GPU it was.
+ * Silent when: gpu_step.c sees an obstacle, or no file says what GPU it was.
  */
+#include "advise/gpu_step.h"
 #include "advise/registry.h"
-#include "advise/step_means.h"
-#include "base/err.h"
 #include "measure/sum.h"
 
 static const double share_min = 0.10;
@@ -65,58 +64,56 @@ static double fp32_share(const struct ks_facts *facts, const struct ks_kernel_fa
             *worst = *worst ? *worst : kernel; /* kernels come in order of time */
         }
     }
-    return ks_step_means_share(fp32_ns, all_ns);
+    return all_ns > 0 ? (double)fp32_ns / (double)all_ns : 0;
 }
 
-static enum ks_status report(const struct ks_step_means *means, double share,
-                             const struct ks_kernel_fact *worst, const struct ks_facts *facts,
-                             struct ks_findings *out, struct ks_err *err)
+static enum ks_status report(double share, const struct ks_kernel_fact *worst,
+                             const struct ks_facts *facts, struct ks_findings *out,
+                             struct ks_err *err)
 {
-    struct ks_finding finding = ks_step_means_finding(&ks_rule_precision_fp32_matmul);
-    int64_t product_ns = ks_step_means_scale(means->busy_ns, share);
-    finding.saving = (struct ks_saving){ks_step_means_scale(product_ns, 1 - kept_at_most),
-                                        ks_step_means_scale(product_ns, 1 - kept_at_least)};
+    const struct ks_mean_step *mean = &facts->mean_step;
+    struct ks_finding finding = ks_gpu_step_finding(&ks_rule_precision_fp32_matmul);
+    int64_t product_ns = ks_gpu_step_part(mean->busy_ns, share);
+    finding.saving = (struct ks_saving){ks_gpu_step_part(product_ns, 1 - kept_at_most),
+                                        ks_gpu_step_part(product_ns, 1 - kept_at_least)};
     finding.saving_in_trace = finding.saving;
     finding.fix_text = ks_findings_text(out,
                                         "Let tensor cores compute the products: %.1f of %.1f ms a "
                                         "step go into fp32 kernels. bf16 by "
                                         "autocast, or tf32 by the second line if fp32 must stay.",
-                                        (double)product_ns / 1e6, (double)means->step_ns / 1e6);
+                                        (double)product_ns / 1e6, (double)mean->step_ns / 1e6);
     finding.fix_code = "with torch.autocast(\"cuda\", dtype=torch.bfloat16): ...\n"
                        "torch.set_float32_matmul_precision(\"high\")";
-    finding.evidence[finding.evidence_count++] =
-        (struct ks_evidence){"fp32_products", (double)product_ns, "ns"};
-    finding.evidence[finding.evidence_count++] =
-        (struct ks_evidence){"share_of_gpu_time", share, "share"};
-    finding.evidence[finding.evidence_count++] =
-        (struct ks_evidence){"busy", (double)means->busy_ns, "ns"};
+    const struct ks_evidence evidence[] = {
+        {"fp32_products", (double)product_ns, "ns"},
+        {"share_of_gpu_time", share, "share"},
+        {"busy", (double)mean->busy_ns, "ns"},
+    };
+    ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
     finding.where.op = worst->name;
     finding.where.device = worst->device;
-    if (!finding.fix_text) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write finding");
-    }
-    return ks_findings_add(out, facts, &finding, err);
+    return ks_gpu_step_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
-    struct ks_step_means means;
+    const struct ks_mean_step *mean = &facts->mean_step;
     bool is_known = false;
     bool has_cores = has_tensor_cores(facts, &is_known);
-    check->reason = ks_step_means_compute(facts, &means);
-    if (!check->reason && !is_known) {
-        check->reason = "no file says what GPU it was";
+    if (!ks_gpu_step_can_judge(facts, check)) {
+        return KS_OK;
     }
-    if (check->reason) {
+    if (!is_known) {
         check->state = KS_CHECK_COULD_NOT;
+        check->reason = "no file says what GPU it was";
         return KS_OK;
     }
     const struct ks_kernel_fact *worst;
     double share = fp32_share(facts, &worst);
-    int64_t product_ns = ks_step_means_scale(means.busy_ns, share);
-    if (has_cores && worst && ks_step_means_share(product_ns, means.step_ns) >= share_min) {
-        return report(&means, share, worst, facts, out, err);
+    int64_t product_ns = ks_gpu_step_part(mean->busy_ns, share);
+    if (has_cores && worst && ks_gpu_step_is_share(mean, product_ns, share_min)) {
+        return report(share, worst, facts, out, err);
     }
     check->reason =
         ks_findings_text(out, "fp32 products take %.1f %% of the GPU's time", 100 * share);

@@ -281,6 +281,31 @@ struct ks_input_fact {
 
 /* What one file alone says of its launches and its recorder, so that the facts of a rank do not
  * depend on which others are read with it. */
+/* What one kind of call costs in a complete step, all places together. */
+struct ks_step_cost {
+    double count;
+    int64_t operator_ns;              /* host time of the operators around the calls */
+    int64_t device_ns;                /* copies: time on the device */
+    double bytes;                     /* copies */
+    const struct ks_call_site *worst; /* the place with most operator time; NULL: none */
+};
+
+/* Means over the complete steps of all ranks (docs/analyses/mean_step.md). */
+struct ks_mean_step {
+    const char *obstacle; /* why nothing can be said of steps on a GPU; NULL: the rest is there */
+    int64_t step_ns;      /* true step */
+    int64_t idle_ns;      /* no device works */
+    int64_t busy_ns;      /* step - idle */
+    int64_t idle_by_cause_ns[KS_IDLE_COUNT];
+    int64_t unprofiled_ns;  /* without the profiler; 0 unknown */
+    double host_share_low;  /* of the idle time by launches and host code, what is there without */
+    double host_share_high; /* the profiler, too */
+    double launches;
+    struct ks_step_cost reads;        /* values that the host reads from the device */
+    struct ks_step_cost small_copies; /* between host and device, 4 KiB on average at most */
+    struct ks_step_cost pageable;     /* to the device from pageable memory, 64 KiB and more */
+};
+
 struct ks_source_fact {
     int64_t delay_ns_min; /* as in the links; KS_UNKNOWN */
     int64_t row_cost_ns;  /* as below */
@@ -331,11 +356,12 @@ struct ks_facts {
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
     struct ks_source_fact *sources; /* one for each source */
-    int64_t overhead_ns;            /* rows of the profiler itself: their union */
-    int64_t row_cost_ns;            /* estimated host time that recording one row takes */
-    uint64_t parents_guessed;       /* slices whose parent was not searched to the end */
-    bool has_gpu;                   /* some GPU work row exists */
-    bool has_memory;                /* allocator events exist, or were recorded and are none */
+    struct ks_mean_step mean_step;
+    int64_t overhead_ns;      /* rows of the profiler itself: their union */
+    int64_t row_cost_ns;      /* estimated host time that recording one row takes */
+    uint64_t parents_guessed; /* slices whose parent was not searched to the end */
+    bool has_gpu;             /* some GPU work row exists */
+    bool has_memory;          /* allocator events exist, or were recorded and are none */
     bool has_shapes;
 };
 

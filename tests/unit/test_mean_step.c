@@ -1,0 +1,272 @@
+/* Goal: the mean step is what docs/analyses/mean_step.md says, and the rules that read it keep their
+ * bounds. Method: the page's example through all analyses; then the rules on mean steps by hand. */
+#include <math.h>
+#include <string.h>
+
+#include "advise/findings.h"
+#include "cmocka_all.h"
+#include "facts_fixture.h"
+
+static struct facts_fixture f;
+
+enum { STEPS = 3, UNPROFILED = 78000 };
+
+#define HOST(fixture, ...)                                                                         \
+    do {                                                                                           \
+        const struct host_row rows_[] = {__VA_ARGS__};                                             \
+        facts_fixture_host(fixture, rows_, KS_COUNT_OF(rows_));                                    \
+    } while (0)
+#define DEVICE(fixture, ...)                                                                       \
+    do {                                                                                           \
+        const struct device_row rows_[] = {__VA_ARGS__};                                           \
+        facts_fixture_device(fixture, rows_, KS_COUNT_OF(rows_));                                  \
+    } while (0)
+
+/* A step of the example, us from its start: gemm launched 10..12, runs 20..50; item 52..72; a copy of
+ * 1 MiB launched 80..82, runs 84..96; a copy of 4 bytes by the same operator 97..99. */
+static void add_step(const char *name, int64_t at, int64_t corr)
+{
+    enum { US = 1000 };
+    HOST(&f, {1, NOTE, name, at, 100 * US}, {1, OP, "aten::mm", at + 8 * US, 6 * US},
+         {1, CALL, "cudaLaunchKernel", at + 10 * US, 2 * US, .corr = corr},
+         {1, OP, "aten::item", at + 52 * US, 20 * US},
+         {1, CALL, "cudaMemcpyAsync", at + 54 * US, 2 * US, .corr = corr + 1},
+         {1, CALL, "cudaStreamSynchronize", at + 58 * US, 10 * US},
+         {1, OP, "aten::to", at + 78 * US, 6 * US},
+         {1, CALL, "cudaMemcpyAsync", at + 80 * US, 2 * US, .corr = corr + 2},
+         {1, OP, "aten::copy_", at + 90 * US, 5 * US},
+         {1, CALL, "cudaMemcpyAsync", at + 91 * US, 2 * US, .corr = corr + 3});
+    DEVICE(&f, {0, 7, KERNEL, "gemm", at + 20 * US, 30 * US, corr},
+           {0, 7, MEMCPY, "Memcpy DtoH (Device -> Pinned)", at + 60 * US, 2 * US, corr + 1,
+            .bytes = 4},
+           {0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", at + 84 * US, 12 * US, corr + 2,
+            .bytes = 1 << 20},
+           {0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", at + 97 * US, 2 * US, corr + 3,
+            .bytes = 4});
+}
+
+static void build(int64_t unprofiled_ns, bool has_stacks)
+{
+    static const char *const names[STEPS] = {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"};
+    facts_fixture_init(&f, 0, 0);
+    f.source->unprofiled_step_ns = unprofiled_ns;
+    f.source->with_stack = has_stacks;
+    for (int64_t i = 0; i < STEPS; i++) {
+        add_step(names[i], i * 100000, 1 + 4 * i);
+    }
+    facts_fixture_compute(&f, NULL);
+}
+
+static void test_example(void **state)
+{
+    (void)state;
+    build(0, false);
+    const struct ks_mean_step *mean = &f.facts.mean_step;
+    assert_null(mean->obstacle);
+    assert_int_equal(mean->step_ns, 100000);
+    assert_int_equal(mean->busy_ns, 46000);
+    assert_int_equal(mean->idle_ns, 54000);
+    int64_t sum_ns = 0;
+    for (int cause = 0; cause < KS_IDLE_COUNT; cause++) {
+        sum_ns += mean->idle_by_cause_ns[cause];
+    }
+    assert_true(sum_ns >= mean->idle_ns - KS_IDLE_COUNT && sum_ns <= mean->idle_ns);
+    assert_true(fabs(mean->launches - 4) < 1e-9);
+    assert_true(fabs(mean->reads.count - 1) < 1e-9);
+    assert_int_equal(mean->reads.operator_ns, 20000);
+    assert_true(fabs(mean->small_copies.count - 1) < 1e-9); /* item's own copy is a read */
+    assert_int_equal(mean->small_copies.operator_ns, 5000);
+    assert_true(fabs(mean->small_copies.bytes - 4) < 1e-9);
+    assert_true(fabs(mean->pageable.count - 1) < 1e-9);
+    assert_int_equal(mean->pageable.device_ns, 12000);
+    assert_true(fabs(mean->pageable.bytes - (1 << 20)) < 1e-6);
+    assert_true(fabs(mean->host_share_low - 0.40) < 1e-9);
+    assert_true(fabs(mean->host_share_high - 1) < 1e-9);
+    facts_fixture_release(&f);
+}
+
+/* The host's share follows from unprofiled steps; stacks make the low end lower. */
+static void test_share(void **state)
+{
+    (void)state;
+    build(UNPROFILED, false);
+    const struct ks_mean_step *mean = &f.facts.mean_step;
+    const int64_t *idle_ns = mean->idle_by_cause_ns;
+    double host_ns = (double)(idle_ns[KS_IDLE_LAUNCH] + idle_ns[KS_IDLE_HOST_CODE]);
+    double rest_ns = (double)(mean->step_ns - idle_ns[KS_IDLE_PROFILER]) - host_ns;
+    double share = (UNPROFILED - rest_ns) / host_ns;
+    assert_true(host_ns > 0 && share > 0.2 && share < 0.8);
+    assert_true(fabs(mean->host_share_low - (share - 0.15)) < 1e-9);
+    assert_true(fabs(mean->host_share_high - (share + 0.15)) < 1e-9);
+    facts_fixture_release(&f);
+    build(1, false); /* shorter than the device's work: nothing of the host is left */
+    assert_true(f.facts.mean_step.host_share_low < 1e-9);
+    assert_true(fabs(f.facts.mean_step.host_share_high - 0.15) < 1e-9);
+    facts_fixture_release(&f);
+    build(0, true);
+    assert_true(fabs(f.facts.mean_step.host_share_low - 0.35) < 1e-9);
+    facts_fixture_release(&f);
+}
+
+static void check_obstacle(bool has_steps, bool has_gpu, const char *words)
+{
+    facts_fixture_init(&f, 0, 0);
+    for (int64_t i = 0; i < STEPS; i++) {
+        if (has_steps) {
+            HOST(&f, {1, NOTE, i ? i > 1 ? "ProfilerStep#3" : "ProfilerStep#2" : "ProfilerStep#1",
+                      i * 100, 100});
+        }
+        HOST(&f, {1, OP, "aten::mm", i * 100 + 10, 10},
+             {1, CALL, "cudaLaunchKernel", i * 100 + 12, 2, .corr = i + 1});
+    }
+    if (has_gpu) {
+        DEVICE(&f, {0, 7, KERNEL, "gemm", 20, 10, 1}); /* in one step of three */
+    }
+    facts_fixture_compute(&f, NULL);
+    assert_non_null(f.facts.mean_step.obstacle);
+    assert_non_null(strstr(f.facts.mean_step.obstacle, words));
+    facts_fixture_release(&f);
+}
+
+static void test_obstacles(void **state)
+{
+    (void)state;
+    check_obstacle(true, false, "no GPU work");
+    check_obstacle(true, true, "less than half");
+    check_obstacle(false, true, "complete steps");
+}
+
+/* ------------------------------------------------------------ the rules */
+
+static const struct ks_finding *find(const struct ks_findings *findings, const char *id)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        if (strcmp(findings->list[i].rule->id, id) == 0) {
+            return &findings->list[i];
+        }
+    }
+    return NULL;
+}
+
+/* Runs the rules on the example with another mean step; the finding of this id has these bounds, or
+ * there is none when `high_ns` is 0. */
+static void check_rule(const struct ks_mean_step *mean, const char *id, int64_t low_ns,
+                       int64_t high_ns)
+{
+    struct ks_err err = {0};
+    struct ks_findings findings = {0};
+    build(0, false);
+    struct ks_mean_step changed = *mean;
+    changed.reads.worst = f.facts.mean_step.reads.worst;
+    changed.small_copies.worst = f.facts.mean_step.small_copies.worst;
+    changed.pageable.worst = f.facts.mean_step.pageable.worst;
+    f.facts.mean_step = changed;
+    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    const struct ks_finding *finding = find(&findings, id);
+    assert_true((finding != NULL) == (high_ns > 0));
+    if (finding) {
+        assert_int_equal(finding->saving.low_ns, low_ns);
+        assert_int_equal(finding->saving.high_ns, high_ns);
+        assert_non_null(finding->fix_text);
+        assert_true(finding->evidence_count >= 3);
+    }
+    ks_findings_release(&findings);
+    facts_fixture_release(&f);
+}
+
+/* A step of 100 us (that of the example, which bounds savings) in which the GPU idles `idle` us. */
+static struct ks_mean_step mean_of(int64_t launch, int64_t code, int64_t sync, double launches)
+{
+    enum { US = 1000 };
+    return (struct ks_mean_step){
+        .step_ns = 100 * US,
+        .idle_ns = (launch + code + sync) * US,
+        .busy_ns = (100 - launch - code - sync) * US,
+        .idle_by_cause_ns = {[KS_IDLE_LAUNCH] = launch * US,
+                             [KS_IDLE_HOST_CODE] = code * US,
+                             [KS_IDLE_SYNC] = sync * US},
+        .host_share_low = 0.4,
+        .host_share_high = 1,
+        .launches = launches,
+    };
+}
+
+static void test_launch_bound(void **state)
+{
+    (void)state;
+    struct ks_mean_step mean = mean_of(50, 20, 0, 20);
+    check_rule(&mean, "launch.bound", 28000, 70000);
+    mean.launches = 19; /* too few */
+    check_rule(&mean, "launch.bound", 0, 0);
+    mean = mean_of(50, 20, 0, 20);
+    mean.reads.count = 1; /* 3 x 10 us are explained by reading values */
+    mean.reads.operator_ns = 10000;
+    check_rule(&mean, "launch.bound", 16000, 40000);
+    mean = mean_of(9, 0, 0, 20); /* under 10 % */
+    check_rule(&mean, "launch.bound", 0, 0);
+    mean = mean_of(50, 20, 0, 20); /* more than 150 us idle a launch: something else */
+    mean.idle_by_cause_ns[KS_IDLE_LAUNCH] = 4000 * 1000;
+    check_rule(&mean, "launch.bound", 0, 0);
+}
+
+static void test_host_python_gap(void **state)
+{
+    (void)state;
+    struct ks_mean_step mean = mean_of(10, 40, 0, 20);
+    check_rule(&mean, "host.python_gap", 35000, 50000);
+    check_rule(&mean, "launch.bound", 4000, 10000); /* the rest of the idle time */
+    mean = mean_of(30, 29, 0, 20);                  /* not most of the idle time */
+    check_rule(&mean, "host.python_gap", 0, 0);
+    mean = mean_of(1, 4, 0, 20); /* under 5 % */
+    check_rule(&mean, "host.python_gap", 0, 0);
+}
+
+static void test_sync_host(void **state)
+{
+    (void)state;
+    struct ks_mean_step mean = mean_of(20, 10, 10, 5);
+    mean.reads.count = 2;
+    mean.reads.operator_ns = 10000;
+    check_rule(&mean, "sync.host", 4000, 30000);
+    mean.reads.operator_ns = 20000; /* never more than the host keeps the GPU idle */
+    check_rule(&mean, "sync.host", 8000, 40000);
+    mean.reads.count = 0.5; /* every other step */
+    check_rule(&mean, "sync.host", 0, 0);
+    mean = mean_of(1, 1, 0, 5); /* reading beside a busy GPU costs nothing */
+    mean.reads.count = 2;
+    mean.reads.operator_ns = 50000;
+    check_rule(&mean, "sync.host", 0, 0);
+}
+
+static void test_copy_many_small(void **state)
+{
+    (void)state;
+    struct ks_mean_step mean = mean_of(40, 10, 0, 5);
+    mean.small_copies = (struct ks_step_cost){.count = 20, .operator_ns = 20000, .bytes = 80};
+    check_rule(&mean, "copy.many_small", 8000, 30000);
+    mean.small_copies.count = 19;
+    check_rule(&mean, "copy.many_small", 0, 0);
+    mean.small_copies = (struct ks_step_cost){.count = 20, .operator_ns = 4900, .bytes = 80};
+    check_rule(&mean, "copy.many_small", 0, 0);
+}
+
+static void test_copy_pageable(void **state)
+{
+    (void)state;
+    struct ks_mean_step mean = mean_of(4, 0, 0, 5);
+    mean.pageable = (struct ks_step_cost){.count = 1, .device_ns = 20000, .bytes = 100000};
+    check_rule(&mean, "copy.pageable", 16000, 29000); /* 100 kB at 25 GB/s are 4 us */
+    mean.pageable.device_ns = 4900;
+    check_rule(&mean, "copy.pageable", 0, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_example),         cmocka_unit_test(test_share),
+        cmocka_unit_test(test_obstacles),       cmocka_unit_test(test_launch_bound),
+        cmocka_unit_test(test_host_python_gap), cmocka_unit_test(test_sync_host),
+        cmocka_unit_test(test_copy_many_small), cmocka_unit_test(test_copy_pageable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
