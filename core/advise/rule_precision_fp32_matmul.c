@@ -4,7 +4,7 @@
  * Claim: kernels of matrix products and convolutions that compute in fp32 without tensor cores take
  * at least 10% of the step, on a GPU of compute capability 8.0 or newer (tf32, bf16).
  *
- * Evidence: kernels by name: gemm or conv together with simt, sgemm or ffma, and no tensor core.
+ * Evidence: kernels by name: gemm or conv together with simt, sgemm or ffma.
  *
  * Saving, per step: K is their part of the GPU's busy time. Peak rates of dense products
  * (vendor's tables, TFLOP/s; fp32, tf32, bf16): A100 19.5, 156, 312; H100 67, 495, 989; L4 30, 60,
@@ -46,8 +46,7 @@ static bool is_fp32_product(const struct ks_facts *facts, const struct ks_kernel
         ks_str_contains(name, KS_STR("gemm")) || ks_str_contains(name, KS_STR("conv"));
     bool is_plain = ks_str_contains(name, KS_STR("simt")) ||
                     ks_str_contains(name, KS_STR("ffma")) || ks_str_contains(name, KS_STR("sgemm"));
-    return kernel->category == KS_CATEGORY_KERNEL && !kernel->is_tensor_core &&
-           !kernel->is_communication && is_product && is_plain;
+    return kernel->category == KS_CATEGORY_KERNEL && is_product && is_plain;
 }
 
 /* Their part of all GPU time, and the largest of them. */

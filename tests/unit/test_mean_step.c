@@ -43,6 +43,11 @@ static void add_step(const char *name, int64_t at, int64_t corr)
             .bytes = 1 << 20},
            {0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", at + 97 * US, 2 * US, corr + 3,
             .bytes = 4});
+    /* Neither of them is pageable: a copy of the same size from pinned memory. */
+    HOST(&f, {2, OP, "aten::to", at + 80 * US, 4 * US},
+         {2, CALL, "cudaMemcpyAsync", at + 81 * US, 1 * US, .corr = corr + 4});
+    DEVICE(&f, {0, 8, MEMCPY, "Memcpy HtoD (Pinned -> Device)", at + 85 * US, 10 * US, corr + 4,
+                .bytes = 1 << 20});
 }
 
 static void build(int64_t unprofiled_ns, bool has_stacks)
@@ -52,7 +57,7 @@ static void build(int64_t unprofiled_ns, bool has_stacks)
     f.source->unprofiled_step_ns = unprofiled_ns;
     f.source->with_stack = has_stacks;
     for (int64_t i = 0; i < STEPS; i++) {
-        add_step(names[i], i * 100000, 1 + 4 * i);
+        add_step(names[i], i * 100000, 1 + 5 * i);
     }
     facts_fixture_compute(&f, NULL);
 }
@@ -71,7 +76,7 @@ static void test_example(void **state)
         sum_ns += mean->idle_by_cause_ns[cause];
     }
     assert_true(sum_ns >= mean->idle_ns - KS_IDLE_COUNT && sum_ns <= mean->idle_ns);
-    assert_true(fabs(mean->launches - 4) < 1e-9);
+    assert_true(fabs(mean->launches - 5) < 1e-9);
     assert_true(fabs(mean->reads.count - 1) < 1e-9);
     assert_int_equal(mean->reads.operator_ns, 20000);
     assert_true(fabs(mean->small_copies.count - 1) < 1e-9); /* item's own copy is a read */
@@ -260,6 +265,48 @@ static void test_copy_pageable(void **state)
     check_rule(&mean, "copy.pageable", 0, 0);
 }
 
+/* Two steps of 100 us in which the GPU computes `fp32` us in plain fp32 and 50 us in all. */
+static void check_fp32(const char *kernel, int64_t fp32, int32_t capability, bool is_found)
+{
+    enum { US = 1000 };
+    struct ks_err err = {0};
+    struct ks_findings findings = {0};
+    struct ks_gpu_info gpu = {.compute_major = capability};
+    facts_fixture_init(&f, 0, 0);
+    f.source->gpus = capability ? &gpu : NULL;
+    f.source->gpu_count = capability ? 1 : 0;
+    for (int64_t i = 0; i < 2; i++) {
+        int64_t at = i * 100 * US;
+        HOST(&f, {1, NOTE, i ? "ProfilerStep#2" : "ProfilerStep#1", at, 100 * US},
+             {1, CALL, "cudaLaunchKernel", at + 1, 1, .corr = 1 + 2 * i},
+             {1, CALL, "cudaLaunchKernel", at + 3, 1, .corr = 2 + 2 * i});
+        DEVICE(&f, {0, 7, KERNEL, kernel, at + 10 * US, fp32 * US, 1 + 2 * i},
+               {0, 7, KERNEL, "softmax", at + 10 * US + fp32 * US, (50 - fp32) * US, 2 + 2 * i});
+    }
+    facts_fixture_compute(&f, NULL);
+    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    const struct ks_finding *finding = find(&findings, "precision.fp32_matmul");
+    assert_true((finding != NULL) == is_found);
+    if (finding) {
+        assert_int_equal(finding->saving.low_ns, fp32 * US * 3 / 4);
+        assert_int_equal(finding->saving.high_ns, fp32 * US * 19 / 20);
+    }
+    ks_findings_release(&findings);
+    facts_fixture_release(&f);
+}
+
+static void test_fp32_matmul(void **state)
+{
+    (void)state;
+    check_fp32("cutlass_80_simt_sgemm_64x64", 40, 9, true);
+    check_fp32("sm80_xmma_gemm_f32f32_f32f32_f32_ffma", 10, 8, true); /* just 10 % */
+    check_fp32("cutlass_80_simt_sgemm_64x64", 9, 9, false);
+    check_fp32("cutlass_80_simt_sgemm_64x64", 40, 7, false); /* no tf32, no bf16 */
+    check_fp32("cutlass_80_simt_sgemm_64x64", 40, 0, false); /* unknown GPU */
+    check_fp32("sm80_xmma_gemm_tf32f32_tf32f32_f32", 40, 9, false);
+    check_fp32("ffma_probe", 40, 9, false); /* no product */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_obstacles),       cmocka_unit_test(test_launch_bound),
         cmocka_unit_test(test_host_python_gap), cmocka_unit_test(test_sync_host),
         cmocka_unit_test(test_copy_many_small), cmocka_unit_test(test_copy_pageable),
+        cmocka_unit_test(test_fp32_matmul),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,6 +243,22 @@ static void test_kinds(void **state)
     check_kinds("cudaMalloc", 0);
 }
 
+/* An operator with two calls, from two threads in turn, counts its time once. */
+static void test_operator_time(void **state)
+{
+    (void)state;
+    facts_fixture_init(&f, 0, 0);
+    HOST(&f, {1, NOTE, "ProfilerStep#1", 0, 100}, {1, OP, "aten::item", 10, 50},
+         {1, CALL, "cudaStreamSynchronize", 20, 5}, {1, CALL, "cudaStreamSynchronize", 40, 5},
+         {2, OP, "aten::item", 10, 60}, {2, CALL, "cudaStreamSynchronize", 30, 5},
+         {2, CALL, "cudaStreamSynchronize", 50, 5});
+    facts_fixture_compute(&f, NULL);
+    assert_int_equal(f.facts.sync_count, 1);
+    assert_int_equal(f.facts.syncs[0].count, 4);
+    assert_int_equal(f.facts.syncs[0].operator_ns, 110);
+    facts_fixture_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +267,7 @@ int main(void)
         cmocka_unit_test(test_lines_and_shares),
         cmocka_unit_test(test_second_recording),
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_operator_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
