@@ -1,6 +1,6 @@
 /* Rule copy.many_small: many tiny copies between host and GPU, each with the cost of a call.
  *
- * Claim: at least 20 copies a step of at most 4 KiB on average (values read by .item() are
+ * Claim: at least 20 copies a step of at most 4 KiB (values read by .item() are
  * sync.host), whose operators take at least 5% of the step.
  *
  * Evidence: copies by operator (docs/analyses/syncs.md), host time of the operators.
@@ -23,8 +23,9 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     const struct ks_step_cost *copies = &mean->small_copies;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_copy_many_small);
     int64_t idle_ns = ks_gpu_step_host_idle_ns(mean);
-    finding.saving = ks_gpu_step_saving(ks_gpu_step_part(copies->operator_ns, mean->host_share_low),
-                                        ks_gpu_step_small_copies_high_ns(mean), idle_ns);
+    finding.saving = ks_gpu_step_saving(
+        ks_gpu_step_part(copies->operator_ns, mean->host_share_low),
+        ks_gpu_step_part(ks_gpu_step_small_copies_high_ns(mean), mean->host_share_high), idle_ns);
     finding.saving_in_trace = ks_gpu_step_saving(
         copies->operator_ns, idle_ns + mean->idle_by_cause_ns[KS_IDLE_PROFILER], mean->idle_ns);
     struct ks_str op = ks_trace_str(facts->trace, copies->worst->op);

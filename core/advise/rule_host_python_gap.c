@@ -8,7 +8,8 @@
  * Saving, per step: low is the host code less half of the launching time, since between operators
  * some code always runs. High adds the launching time: without the gap the host gets ahead of the
  * GPU, and launching is hidden behind work. Time under the profiler is the program's own here: the
- * cost of recorded rows is booked as the profiler's, and code between operators records none.
+ * cost of recorded rows is booked as the profiler's, and code between operators records none. Where
+ * unprofiled steps were timed, they say how much of both is there without the profiler.
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
  */
@@ -24,8 +25,14 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_host_python_gap);
     int64_t code_ns = mean->idle_by_cause_ns[KS_IDLE_HOST_CODE];
     int64_t launch_ns = mean->idle_by_cause_ns[KS_IDLE_LAUNCH];
-    finding.saving = (struct ks_saving){code_ns - launch_ns / 2, code_ns + launch_ns};
-    finding.saving_in_trace = finding.saving;
+    finding.saving_in_trace = (struct ks_saving){code_ns - launch_ns / 2, code_ns + launch_ns};
+    finding.saving = finding.saving_in_trace;
+    if (mean->unprofiled_ns > 0) {
+        int64_t host_ns = code_ns + launch_ns;
+        finding.saving =
+            ks_gpu_step_saving(ks_gpu_step_part(host_ns, mean->host_share_low),
+                               ks_gpu_step_part(host_ns, mean->host_share_high), host_ns);
+    }
     finding.fix_text = ks_findings_text(out,
                                         "Move what runs between operators out of the step, into "
                                         "the data loader's workers or behind "

@@ -36,8 +36,9 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     const struct ks_step_cost *reads = &mean->reads;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_sync_host);
     int64_t idle_ns = ks_gpu_step_host_idle_ns(mean);
-    finding.saving = ks_gpu_step_saving(ks_gpu_step_part(reads->operator_ns, mean->host_share_low),
-                                        ks_gpu_step_reads_high_ns(mean), idle_ns);
+    finding.saving = ks_gpu_step_saving(
+        ks_gpu_step_part(reads->operator_ns, mean->host_share_low),
+        ks_gpu_step_part(ks_gpu_step_reads_high_ns(mean), mean->host_share_high), idle_ns);
     finding.saving_in_trace = ks_gpu_step_saving(reads->operator_ns, idle_ns, idle_ns);
     struct ks_str op = ks_trace_str(facts->trace, reads->worst->op);
     finding.fix_text = ks_findings_text(

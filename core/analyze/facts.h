@@ -216,7 +216,7 @@ struct ks_place_call {
     int64_t start_ns;
 };
 
-enum { KS_SITE_STEPS_MAX = 16 };
+enum { KS_SITE_STEPS_MAX = 16, KS_SMALL_COPY_BYTES_MAX = 4096 };
 
 /* Calls of one kind that one operator makes at one place (docs/analyses/syncs.md). */
 struct ks_call_site {
@@ -240,6 +240,7 @@ struct ks_call_site {
     int64_t bytes;                /* copies: KS_UNKNOWN when no row says */
     double per_step;              /* in a complete step; NaN without one */
     bool is_pageable;             /* copies: the host side is not pinned */
+    bool is_small; /* copies: of KS_SMALL_COPY_BYTES_MAX at most; larger ones are another site */
 };
 
 struct ks_link_fact {

@@ -2,7 +2,7 @@
 #include "analyze/registry.h"
 #include "measure/sum.h"
 
-enum { STEPS_MIN = 2, SMALL_COPY_BYTES_MAX = 4096, LARGE_COPY_BYTES_MIN = 64 * 1024 };
+enum { STEPS_MIN = 2, LARGE_COPY_BYTES_MIN = 64 * 1024 };
 
 /* The host's part of idle time without the profiler, measured on 25 recordings of an H100 that the
  * host limits: 0.41 to 1.00, in the middle 0.70; with Python stacks 0.41. */
@@ -131,11 +131,10 @@ static void add_copy(struct ks_facts *facts, const struct ks_call_site *site)
     if (site->bytes == KS_UNKNOWN || ks_str_contains(kind, KS_STR("DtoD"))) {
         return;
     }
-    int64_t mean_bytes = site->bytes / site->count;
-    if (mean_bytes <= SMALL_COPY_BYTES_MAX && !reads_value(facts, site)) {
+    if (site->is_small && !reads_value(facts, site)) {
         add_cost(&facts->mean_step.small_copies, site, facts->complete_step_count);
     }
-    if (mean_bytes >= LARGE_COPY_BYTES_MIN && site->is_pageable &&
+    if (site->bytes / site->count >= LARGE_COPY_BYTES_MIN && site->is_pageable &&
         ks_str_contains(kind, KS_STR("HtoD"))) {
         add_cost(&facts->mean_step.pageable, site, facts->complete_step_count);
     }

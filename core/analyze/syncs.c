@@ -333,16 +333,22 @@ static int64_t only_device(const struct ks_facts *facts, uint32_t source)
     return count == 1 ? device : KS_UNKNOWN;
 }
 
+/* Ids of strings stay below 2^31. */
+static uint64_t site_key(uint32_t copy_kind, bool is_small, uint32_t place)
+{
+    return (uint64_t)copy_kind << 33 | (uint64_t)is_small << 32 | place;
+}
+
 static enum ks_status find_site(struct state *state, struct sites *sites,
-                                const struct kept_call *call, uint32_t copy_kind, int64_t device,
-                                struct ks_call_site **site, struct ks_err *err)
+                                const struct kept_call *call, uint32_t copy_kind, bool is_small,
+                                int64_t device, struct ks_call_site **site, struct ks_err *err)
 {
     const struct ks_facts *facts = state->analyzer->facts;
     KS_TRY(reserve((void **)&sites->items, sites->count, &sites->capacity, sizeof(*sites->items),
                    err));
     bool added = false;
     uint64_t *slot = ks_map_put(&sites->index, (uint64_t)call->op << 32 | call->name,
-                                (uint64_t)copy_kind << 32 | call->place, &added);
+                                site_key(copy_kind, is_small, call->place), &added);
     if (!slot) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot group calls: count=%zu",
                        sites->count);
@@ -354,6 +360,7 @@ static enum ks_status find_site(struct state *state, struct sites *sites,
                                   .op = {call->op},
                                   .call = {call->name},
                                   .copy_kind = {copy_kind},
+                                  .is_small = is_small,
                                   .place = has_place ? &facts->places[call->place] : NULL,
                                   .device = device,
                                   .bytes = KS_UNKNOWN};
@@ -370,7 +377,7 @@ static enum ks_status count_operator(struct sites *sites, struct ks_call_site *s
 {
     bool is_new = false;
     uint64_t *group = ks_map_put(&sites->index, (uint64_t)call->op << 32 | call->name,
-                                 (uint64_t)site->copy_kind.v << 32 | ANY_PLACE, NULL);
+                                 site_key(site->copy_kind.v, false, ANY_PLACE), NULL);
     uint64_t number = 0;
     if (group) {
         *group = *group ? *group : sites->count; /* the newest site is the first of its group */
@@ -439,7 +446,8 @@ static enum ks_status group_copies(struct state *state, struct sites *sites,
         }
         struct ks_call_site *site = NULL;
         int64_t device = ks_trace_track(trace, copy->device)->number;
-        KS_TRY(find_site(state, sites, call, copy->kind, device, &site, err));
+        bool is_small = copy->bytes >= 0 && copy->bytes <= KS_SMALL_COPY_BYTES_MAX;
+        KS_TRY(find_site(state, sites, call, copy->kind, is_small, device, &site, err));
         site->device = site->device == device ? device : KS_UNKNOWN;
         site->is_pageable =
             ks_str_contains(ks_trace_str(trace, site->copy_kind), KS_STR("Pageable"));
@@ -457,7 +465,7 @@ static enum ks_status group_sync(struct state *state, struct sites *sites,
 {
     struct ks_call_site *site = NULL;
     int64_t device = only_device(state->analyzer->facts, call->source);
-    KS_TRY(find_site(state, sites, call, 0, device, &site, err));
+    KS_TRY(find_site(state, sites, call, 0, false, device, &site, err));
     site->wait_ns = ks_sum_add(site->wait_ns, call->busy_ns[1] - call->busy_ns[0]);
     return count_call(state->analyzer->facts, sites, site, call, err);
 }
