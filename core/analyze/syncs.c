@@ -252,37 +252,45 @@ static uint32_t twin_source(const struct state *state, uint32_t source)
     return 0;
 }
 
-/* The first complete step of the source, or its first; NULL: it has none. */
-static const struct ks_step *step_with_frames(const struct ks_facts *framed, uint32_t source)
+/* Calls of the step with frames that stands for all steps of a source: the first complete one, or
+ * the first. */
+static void find_framed_calls(const struct ks_facts *framed, uint32_t source,
+                              const struct ks_place_call **begin, const struct ks_place_call **end)
 {
     struct ks_step_range range = framed->step_ranges[source];
-    for (size_t i = range.begin; i < range.end; i++) {
-        if (framed->steps[i].is_complete) {
-            return &framed->steps[i];
-        }
+    size_t step = range.begin;
+    while (step < range.end && !framed->steps[step].is_complete) {
+        step++;
     }
-    return range.begin < range.end ? &framed->steps[range.begin] : NULL;
+    step = step < range.end ? step : range.begin;
+    const struct ks_place_call *last = framed->place_calls + framed->place_call_count;
+    const struct ks_place_call *at = framed->place_calls;
+    while (at < last && (range.begin == range.end || at->source != source || at->step != step)) {
+        at++;
+    }
+    *begin = at;
+    while (at < last && at->source == source && at->step == step) {
+        at++;
+    }
+    *end = at;
 }
 
 /* Gives the calls [begin, end), which are all of their operator and name in one step, the places of
  * the same calls in the step with frames, when that has as many; else the usual place. */
-static void adopt_places(struct state *state, size_t begin, size_t end)
+static void adopt_places(struct state *state, size_t begin, size_t end,
+                         const struct ks_place_call *framed_begin,
+                         const struct ks_place_call *framed_end)
 {
-    const struct ks_facts *framed = state->analyzer->framed;
+    const struct ks_trace *framed = state->analyzer->framed->trace;
     struct kept_call *calls = &state->calls[begin];
     const struct ks_trace *trace = state->analyzer->trace;
-    uint32_t source = twin_source(state, calls->source);
-    const struct ks_step *step = step_with_frames(framed, source);
     struct ks_strid op =
-        ks_trace_str_find(framed->trace, ks_trace_str(trace, (struct ks_strid){calls->op}));
+        ks_trace_str_find(framed, ks_trace_str(trace, (struct ks_strid){calls->op}));
     struct ks_strid name =
-        ks_trace_str_find(framed->trace, ks_trace_str(trace, (struct ks_strid){calls->name}));
+        ks_trace_str_find(framed, ks_trace_str(trace, (struct ks_strid){calls->name}));
     size_t count = 0;
-    for (size_t i = 0; step && i < framed->place_call_count; i++) {
-        const struct ks_place_call *call = &framed->place_calls[i];
-        if (call->source == source && call->op.v == op.v && call->call.v == name.v &&
-            call->start_ns >= step->host_start_ns &&
-            call->start_ns - step->host_start_ns < step->host_ns) {
+    for (const struct ks_place_call *call = framed_begin; call < framed_end; call++) {
+        if (call->op.v == op.v && call->call.v == name.v) {
             if (count < end - begin) {
                 calls[count].place = call->place;
             }
@@ -308,12 +316,19 @@ static bool is_same_run(const struct kept_call *a, const struct kept_call *b)
 
 static void adopt_all_places(struct state *state)
 {
+    const struct ks_place_call *framed_begin = NULL;
+    const struct ks_place_call *framed_end = NULL;
     for (size_t begin = 0, end; begin < state->call_count; begin = end) {
+        uint32_t source = state->calls[begin].source;
+        if (begin == 0 || source != state->calls[begin - 1].source) {
+            find_framed_calls(state->analyzer->framed, twin_source(state, source), &framed_begin,
+                              &framed_end);
+        }
         end = begin;
         while (end < state->call_count && is_same_run(&state->calls[begin], &state->calls[end])) {
             end++;
         }
-        adopt_places(state, begin, end);
+        adopt_places(state, begin, end, framed_begin, framed_end);
     }
 }
 
@@ -592,8 +607,8 @@ static enum ks_status publish_places(struct state *state, struct ks_err *err)
     }
     for (size_t i = 0; i < state->call_count; i++) {
         const struct kept_call *call = &state->calls[i];
-        facts->place_calls[i] = (struct ks_place_call){
-            call->source, {call->op}, {call->name}, call->place, call->start_ns};
+        facts->place_calls[i] =
+            (struct ks_place_call){call->source, call->step, call->place, {call->op}, {call->name}};
     }
     facts->place_call_count = state->call_count;
     return ks_place_table_publish(&state->table, facts, err);
