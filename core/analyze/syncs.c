@@ -630,8 +630,8 @@ static enum ks_status run(struct state *state, struct ks_err *err)
 {
     struct ks_facts *facts = state->analyzer->facts;
     KS_TRY(collect_copies(state, err));
-    KS_TRY(ks_call_walk(state->analyzer->trace, note_call, state, &state->places,
-                        &facts->has_frames, err));
+    KS_TRY(
+        ks_call_walk(state->analyzer, note_call, state, &state->places, &facts->has_frames, err));
     if (state->call_count > 0) {
         qsort(state->calls, state->call_count, sizeof(*state->calls), compare_calls);
     }
