@@ -568,12 +568,10 @@ enum ks_status ks_idle_host_divide(struct ks_idle_host *host, const struct ks_id
     }
     start_clocks(host, gaps->points[0].at_ns);
     struct ks_lane_sweep sweep;
-    KS_TRY(ks_lane_sweep_init(&sweep, host->analyzer->trace, host->source, scratch, err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_slice, err);
-    if (status == KS_OK) {
-        status = pass_rows(host, gaps, &sweep, slots, err);
-    }
-    ks_lane_sweep_release(&sweep);
+    KS_TRY(ks_lane_sweep_open(&sweep, host->analyzer->trace, host->source, KS_SWEEP_THREADS,
+                              scratch, err));
+    enum ks_status status = pass_rows(host, gaps, &sweep, slots, err);
+    ks_lane_sweep_close(&sweep);
     return status;
 }
 

@@ -201,9 +201,9 @@ static enum ks_status subtract_device_time(struct ks_analyzer *analyzer, uint32_
                                            struct ks_err *err)
 {
     struct ks_lane_sweep sweep;
-    struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
-    KS_TRY(ks_lane_sweep_init(&sweep, analyzer->trace, source, &analyzer->scratch, err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_gpu, err);
+    KS_TRY(ks_lane_sweep_open(&sweep, analyzer->trace, source, KS_SWEEP_DEVICES, &analyzer->scratch,
+                              err));
+    enum ks_status status = KS_OK;
     struct ks_sweep_row row;
     int64_t busy_until_ns = INT64_MIN;
     size_t wait = 0;
@@ -218,8 +218,7 @@ static enum ks_status subtract_device_time(struct ks_analyzer *analyzer, uint32_
             fact->device_busy_ns, overlap(&loader->steps, &step, from_ns, row.end_ns, NULL));
         busy_until_ns = row.end_ns;
     }
-    ks_lane_sweep_release(&sweep);
-    ks_arena_rewind(&analyzer->scratch, mark);
+    ks_lane_sweep_close(&sweep);
     return status == KS_END ? KS_OK : status;
 }
 

@@ -588,15 +588,14 @@ static enum ks_status sweep_rows(struct builder *b, uint32_t source, struct ks_e
 {
     struct ks_lane_sweep sweep;
     struct ks_analyzer *analyzer = b->analyzer;
-    struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
-    KS_TRY(ks_lane_sweep_init(&sweep, analyzer->trace, source, &analyzer->scratch, err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_slice, err);
+    KS_TRY(ks_lane_sweep_open(&sweep, analyzer->trace, source, KS_SWEEP_THREADS, &analyzer->scratch,
+                              err));
+    enum ks_status status = KS_OK;
     struct ks_sweep_row row;
     while (status == KS_OK && (status = ks_lane_sweep_next(&sweep, &row, err)) == KS_OK) {
         status = note_row(b, &row, err);
     }
-    ks_lane_sweep_release(&sweep);
-    ks_arena_rewind(&analyzer->scratch, mark);
+    ks_lane_sweep_close(&sweep);
     return status == KS_END ? KS_OK : status;
 }
 
