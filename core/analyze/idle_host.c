@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "analyze/lane_sweep.h"
+#include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
 #include "measure/sum.h"
@@ -592,25 +593,6 @@ static enum ks_status note_thread(struct ks_idle_host *host, const struct ks_lan
     return collect_stops(host, lane, err);
 }
 
-/* The thread of the steps; if they name none, that with the most rows. */
-static uint32_t find_main_thread(const struct ks_idle_host *host, const struct ks_lane *lanes,
-                                 size_t count)
-{
-    const struct ks_facts *facts = host->analyzer->facts;
-    struct ks_step_range range = facts->step_ranges[host->source];
-    uint32_t thread = range.begin < range.end ? facts->steps[range.begin].thread : 0;
-    uint64_t most = 0;
-    for (size_t i = 0; i < count && !ks_idle_host_has(host, thread); i++) {
-        uint64_t rows = lanes[i].row_end - lanes[i].row_begin;
-        most = host->index_of[lanes[i].track] != 0 && rows > most ? rows : most;
-    }
-    for (size_t i = 0; i < count && !ks_idle_host_has(host, thread); i++) {
-        bool is_here = host->index_of[lanes[i].track] != 0;
-        thread = is_here && lanes[i].row_end - lanes[i].row_begin == most ? lanes[i].track : 0;
-    }
-    return thread;
-}
-
 bool ks_idle_host_has(const struct ks_idle_host *host, uint32_t track)
 {
     return track != 0 && host->index_of[track] != 0;
@@ -635,7 +617,7 @@ enum ks_status ks_idle_host_init(struct ks_idle_host *host, struct ks_analyzer *
         }
     }
     merge_stops(host);
-    host->main_thread = find_main_thread(host, lanes, count);
+    host->main_thread = ks_step_lookup_thread(analyzer->facts, source);
     host->backers->seen_until_ns = INT64_MIN;
     for (int state = 0; state < OPEN_COUNT; state++) {
         host->backers->end_ns[state] = INT64_MIN;

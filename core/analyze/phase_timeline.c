@@ -8,6 +8,7 @@
 
 #include "analyze/lane_sweep.h"
 #include "analyze/phase_names.h"
+#include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
 
@@ -525,11 +526,10 @@ static enum ks_status collect_copies(struct builder *b, const struct ks_lane *la
 static enum ks_status collect_all_copies(struct builder *b, uint32_t source, struct ks_err *err)
 {
     size_t count = 0;
-    const struct ks_lane *lanes = ks_trace_lanes(b->analyzer->trace, KS_TABLE_gpu, &count);
+    const struct ks_lane *lanes =
+        ks_lane_sweep_lanes(b->analyzer->trace, KS_TABLE_gpu, source, &count);
     for (size_t i = 0; i < count; i++) {
-        if (ks_trace_track(b->analyzer->trace, lanes[i].track)->source == source) {
-            KS_TRY(collect_copies(b, &lanes[i], err));
-        }
+        KS_TRY(collect_copies(b, &lanes[i], err));
     }
     if (b->copy_count > 0) {
         qsort(b->copies, b->copy_count, sizeof(*b->copies), compare_moments);
@@ -537,33 +537,11 @@ static enum ks_status collect_all_copies(struct builder *b, uint32_t source, str
     return KS_OK;
 }
 
-/* The thread that the steps name, or the one with most rows. */
-static size_t find_main(const struct builder *b, uint32_t source)
-{
-    const struct ks_facts *facts = b->analyzer->facts;
-    struct ks_step_range range = facts->step_ranges[source];
-    uint32_t wanted = range.begin < range.end ? facts->steps[range.begin].thread : 0;
-    size_t best = 0;
-    uint64_t rows_max = 0;
-    for (size_t i = 0; i < b->timeline->lane_count; i++) {
-        uint32_t track = b->timeline->lanes[i].track;
-        const struct ks_lane *lane = ks_trace_lane_find(b->analyzer->trace, KS_TABLE_slice, track);
-        if (track == wanted) {
-            return i;
-        }
-        if (lane->row_end - lane->row_begin > rows_max) {
-            rows_max = lane->row_end - lane->row_begin;
-            best = i;
-        }
-    }
-    return best;
-}
-
 static enum ks_status list_lanes(struct builder *b, uint32_t source, struct ks_err *err)
 {
     const struct ks_trace *trace = b->analyzer->trace;
     size_t count = 0;
-    const struct ks_lane *lanes = ks_trace_lanes(trace, KS_TABLE_slice, &count);
+    const struct ks_lane *lanes = ks_lane_sweep_lanes(trace, KS_TABLE_slice, source, &count);
     b->timeline->lanes = ks_alloc(count + 1, sizeof(*b->timeline->lanes));
     b->states = ks_alloc(count + 1, sizeof(*b->states));
     b->lane_of = ks_alloc(ks_trace_track_count(trace) + 1, sizeof(*b->lane_of));
@@ -572,15 +550,15 @@ static enum ks_status list_lanes(struct builder *b, uint32_t source, struct ks_e
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep phases: lanes=%zu", count);
     }
     for (size_t i = 0; i < count; i++) {
-        const struct ks_track *track = ks_trace_track(trace, lanes[i].track);
-        if (track->source == source && track->kind == KS_TRACK_THREAD) {
+        if (ks_trace_track(trace, lanes[i].track)->kind == KS_TRACK_THREAD) {
             size_t at = b->timeline->lane_count++;
             b->timeline->lanes[at].track = lanes[i].track;
             b->states[at] = (struct lane_state){.op_end_ns = INT64_MIN, .cursor_ns = INT64_MIN};
             b->lane_of[lanes[i].track] = (uint32_t)at + 1;
         }
     }
-    b->main_lane = find_main(b, source);
+    uint32_t thread = ks_step_lookup_thread(b->analyzer->facts, source);
+    b->main_lane = thread != 0 ? b->lane_of[thread] - 1 : 0;
     return KS_OK;
 }
 
