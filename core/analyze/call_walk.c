@@ -4,6 +4,7 @@
 #include "analyze/places.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/map.h"
 #include "measure/sum.h"
 
@@ -28,21 +29,27 @@ struct engine_call {
     uint32_t place;
 };
 
-struct list {
-    void *items;
-    size_t count;
-    size_t capacity;
-};
-
 struct walk {
     const struct ks_trace *trace;
     ks_call_cb visit;
     void *user;
     struct ks_call_places *places;
     struct ks_row_names *names;
-    struct list ops;        /* open_op */
-    struct list frames;     /* open_frame */
-    struct list engines;    /* engine_call, of the source */
+    struct {
+        struct open_op *items;
+        size_t count;
+        size_t capacity;
+    } ops;
+    struct {
+        struct open_frame *items;
+        size_t count;
+        size_t capacity;
+    } frames;
+    struct {
+        struct engine_call *items;
+        size_t count;
+        size_t capacity;
+    } engines;              /* of the source */
     uint32_t engine_lane;   /* forward thread of the source */
     struct ks_map place_of; /* (frame name, call from) -> 1 + place */
     struct ks_map forward;  /* (lane, sequence number) -> 1 + place */
@@ -53,22 +60,6 @@ struct walk {
     int64_t backward_end_ns; /* a backward node runs until then ... */
     uint32_t backward_place; /* ... for this place */
 };
-
-static enum ks_status reserve(struct list *list, size_t size, struct ks_err *err)
-{
-    if (list->count < list->capacity) {
-        return KS_OK;
-    }
-    size_t capacity = list->capacity ? 2 * list->capacity : 64;
-    void *items = ks_realloc(list->items, capacity, size);
-    if (!items) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep calls: count=%zu",
-                       list->count);
-    }
-    list->items = items;
-    list->capacity = capacity;
-    return KS_OK;
-}
 
 unsigned ks_call_kinds_of(unsigned name_flags)
 {
@@ -83,10 +74,8 @@ unsigned ks_call_kinds_of(unsigned name_flags)
 static enum ks_status add_place(struct walk *w, const struct ks_frame *frame, uint32_t call_from,
                                 uint32_t *place, struct ks_err *err)
 {
-    struct list list = {w->places->items, w->places->count, w->places->capacity};
-    KS_TRY(reserve(&list, sizeof(struct ks_place), err));
-    w->places->items = list.items;
-    w->places->capacity = list.capacity;
+    KS_TRY(ks_grow(&w->places->items, w->places->count, &w->places->capacity,
+                   sizeof(struct ks_place), "places", err));
     struct ks_place item = {.file = frame->file,
                             .line = frame->line,
                             .function = frame->function,
@@ -131,7 +120,7 @@ static enum ks_status place_here(struct walk *w, uint32_t *place, struct ks_err 
     if (w->frames.count == 0) {
         return KS_OK;
     }
-    struct open_frame *top = (struct open_frame *)w->frames.items + (w->frames.count - 1);
+    struct open_frame *top = &w->frames.items[w->frames.count - 1];
     if (top->is_place_known) {
         *place = top->place;
         return KS_OK;
@@ -161,17 +150,18 @@ static enum ks_status open_frame(struct walk *w, const struct ks_slice_scan *sca
                                  int64_t end_ns, struct ks_err *err)
 {
     uint32_t name = scan->col.name[i];
-    KS_TRY(reserve(&w->frames, sizeof(struct open_frame), err));
-    struct open_frame *frames = w->frames.items;
-    frames[w->frames.count++] =
+    KS_TRY(ks_grow(&w->frames.items, w->frames.count, &w->frames.capacity, sizeof(*w->frames.items),
+                   "calls", err));
+    w->frames.items[w->frames.count++] =
         (struct open_frame){.end_ns = end_ns, .name = name, .call_from = scan->col.concrete[i]};
     if (!(ks_row_names_get(w->names, name) & KS_NAME_RUN_BACKWARD)) {
         return KS_OK;
     }
     struct engine_call call = {scan->col.start_ns[i], end_ns, KS_PLACE_NONE};
     KS_TRY(place_here(w, &call.place, err));
-    KS_TRY(reserve(&w->engines, sizeof(call), err));
-    ((struct engine_call *)w->engines.items)[w->engines.count++] = call;
+    KS_TRY(ks_grow(&w->engines.items, w->engines.count, &w->engines.capacity, sizeof(call), "calls",
+                   err));
+    w->engines.items[w->engines.count++] = call;
     w->engine_lane = w->engine_lane ? w->engine_lane : w->lane;
     return KS_OK;
 }
@@ -293,8 +283,9 @@ static enum ks_status open_operator(struct walk *w, const struct ks_slice_scan *
     if (!is_op) {
         return KS_OK;
     }
-    KS_TRY(reserve(&w->ops, sizeof(struct open_op), err));
-    ((struct open_op *)w->ops.items)[w->ops.count++] =
+    KS_TRY(ks_grow(&w->ops.items, w->ops.count, &w->ops.capacity, sizeof(*w->ops.items), "calls",
+                   err));
+    w->ops.items[w->ops.count++] =
         (struct open_op){scan->col.start_ns[i], end_ns, scan->col.name[i]};
     return KS_OK;
 }

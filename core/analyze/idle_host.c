@@ -6,6 +6,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/sum.h"
 
 /* By priority: where rows of two states are open on a thread, the earlier one counts. */
@@ -70,16 +71,8 @@ static int compare_stops(const void *left, const void *right)
 static enum ks_status add_stop(struct ks_idle_host *host, int64_t start_ns, int64_t end_ns,
                                struct ks_err *err)
 {
-    if (host->stop_count == host->stop_capacity) {
-        size_t capacity = host->stop_capacity ? 2 * host->stop_capacity : 64;
-        void *stops = ks_realloc(host->stops, capacity, sizeof(*host->stops));
-        if (!stops) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep overhead: count=%zu",
-                           host->stop_count);
-        }
-        host->stops = stops;
-        host->stop_capacity = capacity;
-    }
+    KS_TRY(ks_grow(&host->stops, host->stop_count, &host->stop_capacity, sizeof(*host->stops),
+                   "overhead", err));
     host->stops[host->stop_count++] = (struct ks_idle_stop){start_ns, end_ns, 0};
     return KS_OK;
 }

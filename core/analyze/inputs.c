@@ -7,6 +7,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/quantile.h"
 #include "measure/sum.h"
 
@@ -32,16 +33,8 @@ struct loader {
 static enum ks_status add_interval(struct intervals *list, int64_t start_ns, int64_t end_ns,
                                    size_t step, struct ks_err *err)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        void *items = ks_realloc(list->items, capacity, sizeof(*list->items));
-        if (!items) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep batches: count=%zu",
-                           list->count);
-        }
-        list->items = items;
-        list->capacity = capacity;
-    }
+    KS_TRY(
+        ks_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), "batches", err));
     list->items[list->count++] = (struct interval){start_ns, end_ns, step};
     return KS_OK;
 }

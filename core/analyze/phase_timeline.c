@@ -11,6 +11,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 
 /* Codes of pieces that the end of the sweep decides. */
 enum { CODE_OPERATOR = KS_PHASE_COUNT, CODE_SOFTMAX, CODE_NONE };
@@ -72,23 +73,6 @@ struct builder {
     size_t copy_capacity;
 };
 
-/* Room for one more item of a growing array. */
-static enum ks_status reserve(void **items, size_t count, size_t *capacity, size_t size,
-                              struct ks_err *err)
-{
-    if (count < *capacity) {
-        return KS_OK;
-    }
-    size_t wanted = *capacity ? 2 * *capacity : 64;
-    void *grown = ks_realloc(*items, wanted, size);
-    if (!grown) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep phases: count=%zu", count);
-    }
-    *items = grown;
-    *capacity = wanted;
-    return KS_OK;
-}
-
 /* Does no step start after `from_ns` and not after `to_ns`? */
 static bool is_same_step(const struct builder *b, int64_t from_ns, int64_t to_ns)
 {
@@ -118,8 +102,8 @@ static bool joins_in_lane(const struct ks_phase_piece *last, const struct ks_pha
 static enum ks_status add_piece(struct ks_phase_pieces *pieces, const struct ks_phase_piece *piece,
                                 struct ks_err *err)
 {
-    KS_TRY(reserve((void **)&pieces->items, pieces->count, &pieces->capacity,
-                   sizeof(*pieces->items), err));
+    KS_TRY(ks_grow(&pieces->items, pieces->count, &pieces->capacity, sizeof(*pieces->items),
+                   "phases", err));
     pieces->items[pieces->count++] = *piece;
     return KS_OK;
 }
@@ -237,7 +221,7 @@ static enum ks_status note_event(struct builder *b, int64_t ns, enum event_kind 
         return KS_OK;
     }
     KS_TRY(
-        reserve((void **)&b->events, b->event_count, &b->event_capacity, sizeof(*b->events), err));
+        ks_grow(&b->events, b->event_count, &b->event_capacity, sizeof(*b->events), "phases", err));
     b->events[b->event_count++] = (struct event){ns, kind};
     b->has_operator = false;
     b->epoch++;
@@ -256,8 +240,8 @@ static enum ks_status settle_softmax(struct builder *b, size_t lane, uint8_t nex
     if (next_code != KS_PHASE_LOSS) {
         return KS_OK;
     }
-    KS_TRY(reserve((void **)&b->softmaxes, b->softmax_count, &b->softmax_capacity,
-                   sizeof(*b->softmaxes), err));
+    KS_TRY(ks_grow(&b->softmaxes, b->softmax_count, &b->softmax_capacity, sizeof(*b->softmaxes),
+                   "phases", err));
     b->softmaxes[b->softmax_count++] =
         (struct moment){b->timeline->lanes[lane].track, state->softmax_ns};
     return KS_OK;
@@ -269,8 +253,8 @@ static enum ks_status open_label(struct builder *b, size_t lane, const struct ks
     struct lane_state *state = &b->states[lane];
     uint8_t code = (uint8_t)ks_phase_names_label(flags);
     KS_TRY(settle_softmax(b, lane, code, err));
-    KS_TRY(reserve((void **)&state->labels, state->label_count, &state->label_capacity,
-                   sizeof(*state->labels), err));
+    KS_TRY(ks_grow(&state->labels, state->label_count, &state->label_capacity,
+                   sizeof(*state->labels), "phases", err));
     state->labels[state->label_count++] = (struct label){row->end_ns, code};
     if (code == KS_PHASE_BACKWARD) {
         if (lane != b->main_lane && row->end_ns > b->backward_until_ns) {
@@ -508,8 +492,8 @@ static enum ks_status collect_copies(struct builder *b, const struct ks_lane *la
                 !is_to_device(ks_trace_str(trace, name))) {
                 continue;
             }
-            status = reserve((void **)&b->copies, b->copy_count, &b->copy_capacity,
-                             sizeof(*b->copies), err);
+            status = ks_grow(&b->copies, b->copy_count, &b->copy_capacity, sizeof(*b->copies),
+                             "phases", err);
             if (status == KS_OK) {
                 b->copies[b->copy_count++] =
                     (struct moment){scan.col.launch_lane[i], scan.col.launch_ns[i]};

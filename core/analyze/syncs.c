@@ -12,6 +12,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/sum.h"
 
 enum { NO_STEP = UINT32_MAX, ANY_PLACE = UINT32_MAX - 1 };
@@ -61,22 +62,6 @@ struct state {
     size_t copy_capacity;
 };
 
-static enum ks_status reserve(void **items, size_t count, size_t *capacity, size_t size,
-                              struct ks_err *err)
-{
-    if (count < *capacity) {
-        return KS_OK;
-    }
-    size_t wanted = *capacity ? 2 * *capacity : 64;
-    void *grown = ks_realloc(*items, wanted, size);
-    if (!grown) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep calls: count=%zu", count);
-    }
-    *items = grown;
-    *capacity = wanted;
-    return KS_OK;
-}
-
 /* ------------------------------------------------------------ collecting */
 
 static int compare_copies(const void *left, const void *right)
@@ -103,8 +88,8 @@ static enum ks_status add_copy(struct state *state, const struct ks_gpu_scan *sc
                                   scan->col.launch_ns[i])) {
         return KS_OK;
     }
-    KS_TRY(reserve((void **)&state->copies, state->copy_count, &state->copy_capacity,
-                   sizeof(*state->copies), err));
+    KS_TRY(ks_grow(&state->copies, state->copy_count, &state->copy_capacity, sizeof(*state->copies),
+                   "calls", err));
     state->copies[state->copy_count++] = (struct copy){.launch_lane = scan->col.launch_lane[i],
                                                        .launch_ns = scan->col.launch_ns[i],
                                                        .kind = scan->col.name[i],
@@ -152,8 +137,8 @@ static enum ks_status note_call(void *user, const struct ks_call *call, struct k
         return KS_OK;
     }
     const struct ks_step *step = ks_step_lookup_host(facts, call->source, call->start_ns);
-    KS_TRY(reserve((void **)&state->calls, state->call_count, &state->call_capacity,
-                   sizeof(*state->calls), err));
+    KS_TRY(ks_grow(&state->calls, state->call_count, &state->call_capacity, sizeof(*state->calls),
+                   "calls", err));
     state->calls[state->call_count++] =
         (struct kept_call){.source = call->source,
                            .lane = call->lane,
@@ -353,7 +338,7 @@ static enum ks_status find_site(struct state *state, struct sites *sites,
                                 struct ks_call_site **site, struct ks_err *err)
 {
     const struct ks_facts *facts = state->analyzer->facts;
-    KS_TRY(reserve((void **)&sites->items, sites->count, &sites->capacity, sizeof(*sites->items),
+    KS_TRY(ks_grow(&sites->items, sites->count, &sites->capacity, sizeof(*sites->items), "calls",
                    err));
     bool added = false;
     uint64_t *slot = ks_map_put(&sites->index, (uint64_t)call->op << 32 | call->name,
