@@ -75,8 +75,11 @@ enum ks_status ks_place_table_note(struct ks_place_table *table, const struct ks
     return KS_OK;
 }
 
-static int compare_places(const struct ks_place *a, const struct ks_place *b)
+int ks_place_compare(const struct ks_place *a, const struct ks_place *b)
 {
+    if (!a || !b) {
+        return (a == NULL) - (b == NULL);
+    }
     int order = ks_str_compare(a->file, b->file);
     return order ? order : (a->line > b->line) - (a->line < b->line);
 }
@@ -97,7 +100,7 @@ static int compare_uses(const void *left, const void *right, void *user)
     if (a->total_ns != b->total_ns) {
         return a->total_ns > b->total_ns ? -1 : 1;
     }
-    order = compare_places(&facts->places[a->place], &facts->places[b->place]);
+    order = ks_place_compare(&facts->places[a->place], &facts->places[b->place]);
     return order ? order : (a->place > b->place) - (a->place < b->place);
 }
 

@@ -462,15 +462,6 @@ static enum ks_status group_sync(struct state *state, struct sites *sites,
     return count_call(state->analyzer->facts, sites, site, call, err);
 }
 
-static int compare_places(const struct ks_place *a, const struct ks_place *b)
-{
-    if (!a || !b) {
-        return (a == NULL) - (b == NULL);
-    }
-    int order = ks_str_compare(a->file, b->file);
-    return order ? order : (a->line > b->line) - (a->line < b->line);
-}
-
 static int64_t weight(const struct ks_call_site *site)
 {
     return site->copy_kind.v ? site->device_ns : site->wait_ns;
@@ -502,7 +493,7 @@ static int compare_sites(const void *left, const void *right, void *trace)
             return order;
         }
     }
-    return compare_places(a->place, b->place);
+    return ks_place_compare(a->place, b->place);
 }
 
 /* Complete steps of a source. */
