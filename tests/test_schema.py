@@ -140,14 +140,41 @@ def nulls_of(value, path=""):
         yield path
 
 
+@pytest.mark.parametrize("options", [[], ["--limit", "1"]], ids=["all", "first"])
 @pytest.mark.parametrize("path", INPUTS, ids=name_of)
-def test_each_null_has_a_reason(path):
-    document = report(path)
+def test_each_null_has_a_reason(path, options):
+    document = report(*options, path)
     reasons = document.pop("reasons")
     free = ("findings[].where", "findings[].fix", "findings[].verify", "checked[].reason")
     missing = {p for p in nulls_of(document) if p not in reasons and not p.startswith(free)}
     assert missing == set()
     assert set(reasons) <= set(nulls_of(document))
+
+
+def test_rows_left_out_need_no_reason(tmp_path):
+    def row(category, name, start, length):
+        ids = {"ph": "X", "pid": 1, "tid": 1}
+        return {**ids, "cat": category, "name": name, "ts": start, "dur": length}
+
+    rows = [
+        row("python_function", "train.py(7): step", 0, 50),
+        row("cuda_runtime", "cudaStreamSynchronize", 10, 30),
+        row("cuda_runtime", "cudaDeviceSynchronize", 60, 5),
+    ]
+    path = tmp_path / "two_waits.json"
+    path.write_text(json.dumps({"traceEvents": rows}))
+    assert "syncs[].where.file" in report(path)["reasons"]
+    first = report("--limit", "1", path)
+    assert first["syncs"][0]["where"]["file"] == "train.py"
+    assert "syncs[].where.file" not in first["reasons"]
+
+
+def test_batches_a_second_are_of_the_steps_shown():
+    document = report("--step", "3..4", DATA / "A.dataloader.bad.pt.trace.json.gz")
+    (loader,) = document["data_loading"]["loaders"]
+    assert loader["batches"] == 4  # of the recording; one a step
+    seconds = sum(step["dur_ns"] for step in document["steps"]) / 1e9
+    assert loader["batches_per_s"] == pytest.approx(2 / seconds)
 
 
 @pytest.mark.parametrize("memory", ["1M", "4M"])

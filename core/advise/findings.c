@@ -105,6 +105,7 @@ const char *ks_findings_text(struct ks_findings *findings, const char *format, .
         vsnprintf(text, (size_t)len + 1, format, again);
     }
     va_end(again);
+    findings->is_text_missing = findings->is_text_missing || !text;
     return text;
 }
 
@@ -231,6 +232,9 @@ enum ks_status ks_findings_compute(const struct ks_facts *facts, struct ks_findi
 {
     ks_arena_init(&findings->arena);
     KS_TRY(run_rules(facts, findings, err));
+    if (findings->is_text_missing) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write findings");
+    }
     ks_findings_settle(findings, facts);
     return KS_OK;
 }

@@ -70,6 +70,7 @@ struct ks_findings {
     size_t capacity;
     struct ks_check *checks; /* one a rule, in registry order */
     size_t check_count;
+    bool is_text_missing; /* some text could not be written */
 };
 
 /* A rule: one file rule_<id>.c and one line in registry.c. */
@@ -91,7 +92,8 @@ void ks_finding_show(struct ks_finding *finding, const struct ks_evidence *list,
  * least half of them do; else leaves them alone. */
 void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts, struct ks_strid op,
                            enum ks_place_kind kind);
-/* printf into the findings' arena; NULL when out of memory. */
+/* printf into the findings' arena. NULL when out of memory, which ks_findings_compute returns as its
+ * status: rules need not look. */
 const char *ks_findings_text(struct ks_findings *findings, const char *format, ...) KS_PRINTF(2, 3);
 
 /* What comes after the rules: orders the findings, marks the first of each group, cuts savings so

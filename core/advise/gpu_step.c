@@ -2,13 +2,12 @@
 
 #include <math.h>
 
-#include "base/err.h"
 
 enum { SMALL_COPIES_MIN = 20 };
 
 /* Of reading a value the trace shows the reading; computing the value for that purpose, and what is
- * done with it on the host, come on top. In the one recording with a measured repair, reading took
- * 1.9 ms a step in the trace and the repair saved 3.7 ms, so this leaves half as much in reserve. */
+ * done with it on the host, come on top. In a recording with a measured repair, reading took 1.9 ms
+ * a step in the trace and the repair saved 3.7 ms, so this leaves half as much in reserve. */
 static const double reads_factor = 3.0;
 /* Making the small tensor on the host comes on top of copying it: 15.5 ms in the trace, 14.1 ms
  * saved without the profiler, which is 1.5 times the share that the profiler leaves of it. */
@@ -36,15 +35,6 @@ struct ks_finding ks_gpu_step_finding(const struct ks_rule *rule)
                   .stream = KS_UNKNOWN,
                   .line = KS_UNKNOWN},
     };
-}
-
-enum ks_status ks_gpu_step_add(struct ks_findings *out, const struct ks_facts *facts,
-                               const struct ks_finding *finding, struct ks_err *err)
-{
-    if (!finding->fix_text) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write finding");
-    }
-    return ks_findings_add(out, facts, finding, err);
 }
 
 int64_t ks_gpu_step_reads_high_ns(const struct ks_mean_step *mean)

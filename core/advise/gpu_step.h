@@ -10,10 +10,6 @@ bool ks_gpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check)
 /* A finding of the rule with what these rules have in common; nothing of the place is known. */
 struct ks_finding ks_gpu_step_finding(const struct ks_rule *rule);
 
-/* Adds the finding. Errors: KS_ERR_NOMEM, also when a text could not be written. */
-enum ks_status ks_gpu_step_add(struct ks_findings *out, const struct ks_facts *facts,
-                               const struct ks_finding *finding, struct ks_err *err) KS_MUST_CHECK;
-
 /* Host time that the faults of the rules sync.host, copy.many_small and host.python_gap explain at
  * most, as the trace shows it; launch.bound leaves it to them. */
 int64_t ks_gpu_step_reads_high_ns(const struct ks_mean_step *mean);

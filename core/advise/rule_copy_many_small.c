@@ -44,7 +44,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
     finding.where.op = copies->worst->op;
     ks_findings_set_place(&finding.where, facts, copies->worst->op, KS_PLACE_COPY);
-    return ks_gpu_step_add(out, facts, &finding, err);
+    return ks_findings_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,

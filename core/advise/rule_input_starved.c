@@ -294,9 +294,6 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_input
     write_evidence(facts, &mean, input, finding);
     write_place(facts, input, finding);
     finding->verify = "kscope run train.py  # with the fix: input.starved must be gone";
-    if (!finding->fix_text || !finding->fix_code) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write finding");
-    }
     return ks_findings_add(out, facts, finding, err);
 }
 

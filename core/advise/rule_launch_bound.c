@@ -1,10 +1,10 @@
 /* Rule launch.bound: kernels are shorter than their launches, the host's issue rate is the limit.
  *
- * Claim: for at least 10% of the step (profiler apart) the GPU idles while the host is inside operators and
- * launching calls (or between them), in steps of at least LAUNCHES_MIN launches, after the time that
- * reading values, small copies and long host code explain is taken out. A launch costs 5 to 50 us
- * with its operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch has another
- * cause (compiling, trying algorithms).
+ * Claim: for at least 10% of the step (profiler apart) the GPU idles while the host is inside
+ * operators and launching calls (or between them), in steps of at least LAUNCHES_MIN launches, after
+ * the time that reading values, small copies and long host code explain is taken out. A launch
+ * costs 5 to 50 us with its operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch
+ * has another cause (compiling, trying algorithms).
  *
  * Evidence: idle time by cause (docs/analyses/idle.md), launches a step.
  *
@@ -52,7 +52,7 @@ static enum ks_status report(int64_t idle_ns, const struct ks_facts *facts, stru
         {"step", (double)mean->step_ns, "ns"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
-    return ks_gpu_step_add(out, facts, &finding, err);
+    return ks_findings_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,

@@ -10,8 +10,8 @@
  * (vendor's tables, TFLOP/s; fp32, tf32, bf16): A100 19.5, 156, 312; H100 67, 495, 989; L4 30, 60,
  * 121.
  * So tf32 is 2 to 8 times and bf16 4 to 16 times as fast. Low keeps 1/4 of K (half of the tf32 peak
- * of the large ones), high 1/20 of K (the bf16 peak) and half of the other GPU time, since what lies
- * between products moves half the bytes. Measured with bf16: 85.6 of 94.8 ms, 101 of 118 ms.
+ * of the large ones), high 1/20 of K (the bf16 peak) and half of the other GPU time, since what
+ * lies between products moves half the bytes. Measured with bf16: 85.6 of 94.8 ms, 101 of 118 ms.
  *
  * Silent when: gpu_step.c sees an obstacle, or no file says what GPU it was.
  */
@@ -94,7 +94,7 @@ static enum ks_status report(double share, const struct ks_kernel_fact *worst,
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
     finding.where.op = worst->name;
     finding.where.device = worst->device;
-    return ks_gpu_step_add(out, facts, &finding, err);
+    return ks_findings_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,

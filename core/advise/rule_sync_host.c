@@ -56,7 +56,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
     write_place(facts, reads->worst, &finding);
-    return ks_gpu_step_add(out, facts, &finding, err);
+    return ks_findings_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,

@@ -143,17 +143,10 @@ static enum ks_status break_source(struct ks_analyzer *analyzer, uint32_t source
         shares.end_ns[role] = INT64_MIN;
     }
     struct ks_lane_sweep sweep;
-    struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
-    KS_TRY(ks_lane_sweep_init(&sweep, analyzer->trace, source, &analyzer->scratch, err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_gpu, err);
-    if (status == KS_OK) {
-        status = ks_lane_sweep_add(&sweep, KS_TABLE_slice, err);
-    }
-    if (status == KS_OK) {
-        status = share_source(analyzer, &sweep, &shares, err);
-    }
-    ks_lane_sweep_release(&sweep);
-    ks_arena_rewind(&analyzer->scratch, mark);
+    KS_TRY(ks_lane_sweep_open(&sweep, analyzer->trace, source, KS_SWEEP_DEVICES | KS_SWEEP_THREADS,
+                              &analyzer->scratch, err));
+    enum ks_status status = share_source(analyzer, &sweep, &shares, err);
+    ks_lane_sweep_close(&sweep);
     for (size_t i = 0; i < shares.count; i++) {
         fill_other(&shares.steps[i]);
     }

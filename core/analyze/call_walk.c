@@ -4,16 +4,9 @@
 #include "analyze/places.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/map.h"
 #include "measure/sum.h"
-
-enum {
-    NAME_KNOWN = 1,
-    NAME_ATEN = 2,
-    NAME_BACKWARD = 4, /* a node that the autograd engine runs */
-    NAME_ENGINE = 8,   /* Python frame that calls the engine */
-    NAME_KINDS = 16,   /* KS_CALL_* times this */
-};
 
 struct open_op {
     int64_t start_ns;
@@ -36,21 +29,27 @@ struct engine_call {
     uint32_t place;
 };
 
-struct list {
-    void *items;
-    size_t count;
-    size_t capacity;
-};
-
 struct walk {
     const struct ks_trace *trace;
     ks_call_cb visit;
     void *user;
     struct ks_call_places *places;
-    uint8_t *names;         /* NAME_* by string id */
-    struct list ops;        /* open_op */
-    struct list frames;     /* open_frame */
-    struct list engines;    /* engine_call, of the source */
+    struct ks_row_names *names;
+    struct {
+        struct open_op *items;
+        size_t count;
+        size_t capacity;
+    } ops;
+    struct {
+        struct open_frame *items;
+        size_t count;
+        size_t capacity;
+    } frames;
+    struct {
+        struct engine_call *items;
+        size_t count;
+        size_t capacity;
+    } engines;              /* of the source */
     uint32_t engine_lane;   /* forward thread of the source */
     struct ks_map place_of; /* (frame name, call from) -> 1 + place */
     struct ks_map forward;  /* (lane, sequence number) -> 1 + place */
@@ -62,71 +61,12 @@ struct walk {
     uint32_t backward_place; /* ... for this place */
 };
 
-static enum ks_status reserve(struct list *list, size_t size, struct ks_err *err)
+unsigned ks_call_kinds_of(unsigned name_flags)
 {
-    if (list->count < list->capacity) {
-        return KS_OK;
-    }
-    size_t capacity = list->capacity ? 2 * list->capacity : 64;
-    void *items = ks_realloc(list->items, capacity, size);
-    if (!items) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep calls: count=%zu",
-                       list->count);
-    }
-    list->items = items;
-    list->capacity = capacity;
-    return KS_OK;
-}
-
-/* ------------------------------------------------------------ names */
-
-static bool has_vendor(struct ks_str name)
-{
-    return ks_str_starts(name, KS_STR("cu")) || ks_str_starts(name, KS_STR("hip")) ||
-           ks_str_starts(name, KS_STR("xpu")) || ks_str_starts(name, KS_STR("ze")) ||
-           ks_str_starts(name, KS_STR("ur")) || ks_str_starts(name, KS_STR("mtia"));
-}
-
-static bool is_sync(struct ks_str name)
-{
-    static const char *const words[] = {"StreamSynchronize", "DeviceSynchronize",
-                                        "EventSynchronize", "ThreadSynchronize", "CtxSynchronize"};
-    if (!has_vendor(name)) {
-        return false;
-    }
-    for (size_t i = 0; i < KS_COUNT_OF(words); i++) {
-        if (ks_str_contains(name, ks_str_from(words[i]))) {
-            return true;
-        }
-    }
-    return ks_link_kind_of(name) == KS_LINK_MEMCPY && !ks_str_contains(name, KS_STR("Async"));
-}
-
-unsigned ks_call_kinds_of(struct ks_str call_name)
-{
-    enum ks_link_kind link = ks_link_kind_of(call_name);
-    unsigned kinds = is_sync(call_name) ? (unsigned)KS_CALL_SYNC : 0;
+    unsigned kinds = name_flags & KS_NAME_SYNC ? (unsigned)KS_CALL_SYNC : 0;
     /* Graphs hold copies, too. */
-    kinds |= link == KS_LINK_MEMCPY || link == KS_LINK_GRAPH ? (unsigned)KS_CALL_COPY : 0;
-    return kinds | (link == KS_LINK_KERNEL || link == KS_LINK_GRAPH ? (unsigned)KS_CALL_LAUNCH : 0);
-}
-
-static unsigned classify(struct ks_str name)
-{
-    unsigned flags = NAME_KNOWN | ks_call_kinds_of(name) * NAME_KINDS;
-    flags |= ks_str_starts(name, KS_STR("aten::")) ? (unsigned)NAME_ATEN : 0;
-    flags |= ks_str_starts(name, KS_STR("autograd::engine::evaluate_function"))
-                 ? (unsigned)NAME_BACKWARD
-                 : 0;
-    return flags | (ks_str_contains(name, KS_STR("run_backward")) ? (unsigned)NAME_ENGINE : 0);
-}
-
-static unsigned flags_of(struct walk *w, uint32_t name)
-{
-    if (KS_UNLIKELY(!(w->names[name] & NAME_KNOWN))) {
-        w->names[name] = (uint8_t)classify(ks_trace_str(w->trace, (struct ks_strid){name}));
-    }
-    return w->names[name];
+    kinds |= name_flags & (KS_NAME_COPY | KS_NAME_GRAPH) ? (unsigned)KS_CALL_COPY : 0;
+    return kinds | (name_flags & KS_NAME_LAUNCH ? (unsigned)KS_CALL_LAUNCH : 0);
 }
 
 /* ------------------------------------------------------------ frames and places */
@@ -134,10 +74,8 @@ static unsigned flags_of(struct walk *w, uint32_t name)
 static enum ks_status add_place(struct walk *w, const struct ks_frame *frame, uint32_t call_from,
                                 uint32_t *place, struct ks_err *err)
 {
-    struct list list = {w->places->items, w->places->count, w->places->capacity};
-    KS_TRY(reserve(&list, sizeof(struct ks_place), err));
-    w->places->items = list.items;
-    w->places->capacity = list.capacity;
+    KS_TRY(ks_grow(&w->places->items, w->places->count, &w->places->capacity,
+                   sizeof(struct ks_place), "places", err));
     struct ks_place item = {.file = frame->file,
                             .line = frame->line,
                             .function = frame->function,
@@ -182,7 +120,7 @@ static enum ks_status place_here(struct walk *w, uint32_t *place, struct ks_err 
     if (w->frames.count == 0) {
         return KS_OK;
     }
-    struct open_frame *top = (struct open_frame *)w->frames.items + (w->frames.count - 1);
+    struct open_frame *top = &w->frames.items[w->frames.count - 1];
     if (top->is_place_known) {
         *place = top->place;
         return KS_OK;
@@ -212,17 +150,18 @@ static enum ks_status open_frame(struct walk *w, const struct ks_slice_scan *sca
                                  int64_t end_ns, struct ks_err *err)
 {
     uint32_t name = scan->col.name[i];
-    KS_TRY(reserve(&w->frames, sizeof(struct open_frame), err));
-    struct open_frame *frames = w->frames.items;
-    frames[w->frames.count++] =
+    KS_TRY(ks_grow(&w->frames.items, w->frames.count, &w->frames.capacity, sizeof(*w->frames.items),
+                   "calls", err));
+    w->frames.items[w->frames.count++] =
         (struct open_frame){.end_ns = end_ns, .name = name, .call_from = scan->col.concrete[i]};
-    if (!(flags_of(w, name) & NAME_ENGINE)) {
+    if (!(ks_row_names_get(w->names, name) & KS_NAME_RUN_BACKWARD)) {
         return KS_OK;
     }
     struct engine_call call = {scan->col.start_ns[i], end_ns, KS_PLACE_NONE};
     KS_TRY(place_here(w, &call.place, err));
-    KS_TRY(reserve(&w->engines, sizeof(call), err));
-    ((struct engine_call *)w->engines.items)[w->engines.count++] = call;
+    KS_TRY(ks_grow(&w->engines.items, w->engines.count, &w->engines.capacity, sizeof(call), "calls",
+                   err));
+    w->engines.items[w->engines.count++] = call;
     w->engine_lane = w->engine_lane ? w->engine_lane : w->lane;
     return KS_OK;
 }
@@ -297,7 +236,7 @@ static void find_cause(struct walk *w, struct ks_call *call)
         call->op = ops[i].name;
         call->op_start_ns = ops[i].start_ns;
         call->op_end_ns = ops[i].end_ns;
-        if (flags_of(w, call->op) & NAME_ATEN) {
+        if (ks_row_names_get(w->names, call->op) & KS_NAME_ATEN) {
             break;
         }
     }
@@ -330,7 +269,7 @@ static enum ks_status open_operator(struct walk *w, const struct ks_slice_scan *
 {
     bool is_op = scan->col.category[i] != KS_CATEGORY_USER_ANNOTATION;
     if (w->knows_places) {
-        if (is_op && (flags_of(w, scan->col.name[i]) & NAME_BACKWARD)) {
+        if (is_op && (ks_row_names_get(w->names, scan->col.name[i]) & KS_NAME_BACKWARD)) {
             KS_TRY(open_backward(w, scan, i, end_ns, err));
         }
         if (is_op && w->has_frames && scan->col.seq[i] >= 0 && scan->col.aux[i] <= 0 &&
@@ -344,8 +283,9 @@ static enum ks_status open_operator(struct walk *w, const struct ks_slice_scan *
     if (!is_op) {
         return KS_OK;
     }
-    KS_TRY(reserve(&w->ops, sizeof(struct open_op), err));
-    ((struct open_op *)w->ops.items)[w->ops.count++] =
+    KS_TRY(ks_grow(&w->ops.items, w->ops.count, &w->ops.capacity, sizeof(*w->ops.items), "calls",
+                   err));
+    w->ops.items[w->ops.count++] =
         (struct open_op){scan->col.start_ns[i], end_ns, scan->col.name[i]};
     return KS_OK;
 }
@@ -377,7 +317,7 @@ static enum ks_status note_row(struct walk *w, const struct ks_slice_scan *scan,
         return open_operator(w, scan, i, end_ns, err);
     case KS_CATEGORY_RUNTIME:
     case KS_CATEGORY_DRIVER: {
-        unsigned kinds = flags_of(w, scan->col.name[i]) / NAME_KINDS;
+        unsigned kinds = ks_call_kinds_of(ks_row_names_get(w->names, scan->col.name[i]));
         if (kinds == 0) {
             return KS_OK;
         }
@@ -474,23 +414,24 @@ static enum ks_status walk_all(struct walk *w, bool *framed, bool *has_frames, s
     return KS_OK;
 }
 
-enum ks_status ks_call_walk(const struct ks_trace *trace, ks_call_cb visit, void *user,
+enum ks_status ks_call_walk(struct ks_analyzer *analyzer, ks_call_cb visit, void *user,
                             struct ks_call_places *places, bool *has_frames, struct ks_err *err)
 {
-    struct walk w = {.trace = trace, .visit = visit, .user = user, .places = places};
+    struct walk w = {.trace = analyzer->trace,
+                     .names = &analyzer->names,
+                     .visit = visit,
+                     .user = user,
+                     .places = places};
     size_t lane_count = 0;
-    ks_trace_lanes(trace, KS_TABLE_slice, &lane_count);
+    ks_trace_lanes(w.trace, KS_TABLE_slice, &lane_count);
     ks_map_init(&w.place_of);
     ks_map_init(&w.forward);
     *has_frames = false;
-    w.names = ks_alloc((size_t)ks_trace_str_count(trace) + 1, sizeof(*w.names));
     bool *framed = ks_alloc(lane_count + 1, sizeof(*framed));
-    enum ks_status status = w.names && framed
-                                ? walk_all(&w, framed, has_frames, err)
-                                : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
-                                          "Cannot follow calls: lanes=%zu", lane_count);
+    enum ks_status status = framed ? walk_all(&w, framed, has_frames, err)
+                                   : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                             "Cannot follow calls: lanes=%zu", lane_count);
     ks_free(framed);
-    ks_free(w.names);
     ks_free(w.ops.items);
     ks_free(w.frames.items);
     ks_free(w.engines.items);

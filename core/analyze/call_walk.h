@@ -13,8 +13,8 @@ enum {
     KS_CALL_LAUNCH = 8,   /* meant to launch kernels or a graph */
 };
 
-/* What a call of this name does: KS_CALL_SYNC, _COPY, _LAUNCH. */
-unsigned ks_call_kinds_of(struct ks_str call_name);
+/* What a call does whose name has these flags (row_names.h): KS_CALL_SYNC, _COPY, _LAUNCH. */
+unsigned ks_call_kinds_of(unsigned name_flags);
 
 struct ks_call {
     uint32_t source;
@@ -40,7 +40,7 @@ typedef enum ks_status (*ks_call_cb)(void *user, const struct ks_call *call, str
 
 /* `places` zeroed; the caller frees places->items, also after an error. `has_frames`: some thread
  * has Python frames. */
-enum ks_status ks_call_walk(const struct ks_trace *trace, ks_call_cb visit, void *user,
+enum ks_status ks_call_walk(struct ks_analyzer *analyzer, ks_call_cb visit, void *user,
                             struct ks_call_places *places, bool *has_frames, struct ks_err *err)
     KS_MUST_CHECK;
 

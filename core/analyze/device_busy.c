@@ -20,9 +20,9 @@ enum ks_status ks_device_busy_answer(struct ks_analyzer *analyzer, uint32_t sour
                                      struct ks_err *err)
 {
     struct ks_lane_sweep sweep;
-    struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
-    KS_TRY(ks_lane_sweep_init(&sweep, analyzer->trace, source, &analyzer->scratch, err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_gpu, err);
+    KS_TRY(ks_lane_sweep_open(&sweep, analyzer->trace, source, KS_SWEEP_DEVICES, &analyzer->scratch,
+                              err));
+    enum ks_status status = KS_OK;
     struct ks_sweep_row row;
     int64_t busy_until_ns = INT64_MIN;
     int64_t sum_ns = 0;
@@ -37,8 +37,7 @@ enum ks_status ks_device_busy_answer(struct ks_analyzer *analyzer, uint32_t sour
         sum_ns += row.end_ns - from_ns;
         busy_until_ns = row.end_ns;
     }
-    ks_lane_sweep_release(&sweep);
-    ks_arena_rewind(&analyzer->scratch, mark);
+    ks_lane_sweep_close(&sweep);
     if (status == KS_OK || status == KS_END) {
         answer(queries, at, count, INT64_MAX, INT64_MAX, sum_ns);
         return KS_OK;

@@ -8,6 +8,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/sum.h"
 
 /* Union of intervals that come in order of start. */
@@ -137,16 +138,8 @@ static enum ks_status sm_start(struct device_state *state, int64_t start_ns, int
     if (!(blocks_per_sm > 0) || end_ns <= start_ns) {
         return KS_OK;
     }
-    if (state->running_count == state->running_capacity) {
-        size_t capacity = state->running_capacity ? 2 * state->running_capacity : 16;
-        void *running = ks_realloc(state->running, capacity, sizeof(*state->running));
-        if (!running) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot follow kernels: count=%zu",
-                           capacity);
-        }
-        state->running = running;
-        state->running_capacity = capacity;
-    }
+    KS_TRY(ks_grow(&state->running, state->running_count, &state->running_capacity,
+                   sizeof(*state->running), "running kernels", err));
     push_running(state, &(struct running){end_ns, state->started++, blocks_per_sm});
     state->sm_sum += blocks_per_sm;
     state->has_blocks = true;

@@ -208,12 +208,12 @@ struct ks_place_use {
     int64_t total_ns;
 };
 
-/* One waiting or copying call of a trace with frames, in order of time within its thread. */
+/* One waiting or copying call of a trace with frames. */
 struct ks_place_call {
     uint32_t source;
-    struct ks_strid op, call;
+    uint32_t step;  /* index, or UINT32_MAX: in none */
     uint32_t place; /* index or UINT32_MAX */
-    int64_t start_ns;
+    struct ks_strid op, call;
 };
 
 enum { KS_SITE_STEPS_MAX = 16, KS_SMALL_COPY_BYTES_MAX = 4096 };
@@ -347,7 +347,7 @@ struct ks_facts {
     size_t place_count;
     struct ks_place_use *place_uses; /* by operator, kind, calls descending */
     size_t place_use_count;
-    struct ks_place_call *place_calls;
+    struct ks_place_call *place_calls; /* by source, step, operator, name, time */
     size_t place_call_count;
     struct ks_call_site *syncs; /* those in steps first; by wait_ns, then total_ns, descending */
     size_t sync_count;

@@ -251,13 +251,13 @@ static enum ks_status pass_rows(struct idle *idle, size_t all_slot, struct ks_er
 {
     struct ks_lane_sweep sweep;
     struct ks_sweep_row row;
-    KS_TRY(ks_lane_sweep_init(&sweep, idle->analyzer->trace, idle->source, &idle->analyzer->scratch,
-                              err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_gpu, err);
+    KS_TRY(ks_lane_sweep_open(&sweep, idle->analyzer->trace, idle->source, KS_SWEEP_DEVICES,
+                              &idle->analyzer->scratch, err));
+    enum ks_status status = KS_OK;
     while (status == KS_OK && (status = ks_lane_sweep_next(&sweep, &row, err)) == KS_OK) {
         status = note_row(idle, &row, all_slot, err);
     }
-    ks_lane_sweep_release(&sweep);
+    ks_lane_sweep_close(&sweep);
     return status == KS_END ? KS_OK : status;
 }
 

@@ -2,8 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-
-enum { PARTS_MIN = 256 };
+#include "base/grow.h"
 
 void ks_idle_gaps_release(struct ks_idle_gaps *gaps)
 {
@@ -41,16 +40,8 @@ enum ks_status ks_idle_gaps_add(struct ks_idle_gaps *gaps, const struct ks_idle_
     if (part->from_ns >= part->until_ns || share(gaps, part)) {
         return KS_OK;
     }
-    if (gaps->count == gaps->capacity) {
-        size_t capacity = gaps->capacity ? 2 * gaps->capacity : PARTS_MIN;
-        void *parts = ks_realloc(gaps->parts, capacity, sizeof(*gaps->parts));
-        if (!parts) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep idle intervals: count=%zu",
-                           gaps->count);
-        }
-        gaps->parts = parts;
-        gaps->capacity = capacity;
-    }
+    KS_TRY(ks_grow(&gaps->parts, gaps->count, &gaps->capacity, sizeof(*gaps->parts),
+                   "idle intervals", err));
     gaps->parts[gaps->count++] = *part;
     return KS_OK;
 }

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 
 #include "analyze/lane_sweep.h"
+#include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/sum.h"
 
 /* By priority: where rows of two states are open on a thread, the earlier one counts. */
@@ -69,16 +71,8 @@ static int compare_stops(const void *left, const void *right)
 static enum ks_status add_stop(struct ks_idle_host *host, int64_t start_ns, int64_t end_ns,
                                struct ks_err *err)
 {
-    if (host->stop_count == host->stop_capacity) {
-        size_t capacity = host->stop_capacity ? 2 * host->stop_capacity : 64;
-        void *stops = ks_realloc(host->stops, capacity, sizeof(*host->stops));
-        if (!stops) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep overhead: count=%zu",
-                           host->stop_count);
-        }
-        host->stops = stops;
-        host->stop_capacity = capacity;
-    }
+    KS_TRY(ks_grow(&host->stops, host->stop_count, &host->stop_capacity, sizeof(*host->stops),
+                   "overhead", err));
     host->stops[host->stop_count++] = (struct ks_idle_stop){start_ns, end_ns, 0};
     return KS_OK;
 }
@@ -568,12 +562,10 @@ enum ks_status ks_idle_host_divide(struct ks_idle_host *host, const struct ks_id
     }
     start_clocks(host, gaps->points[0].at_ns);
     struct ks_lane_sweep sweep;
-    KS_TRY(ks_lane_sweep_init(&sweep, host->analyzer->trace, host->source, scratch, err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_slice, err);
-    if (status == KS_OK) {
-        status = pass_rows(host, gaps, &sweep, slots, err);
-    }
-    ks_lane_sweep_release(&sweep);
+    KS_TRY(ks_lane_sweep_open(&sweep, host->analyzer->trace, host->source, KS_SWEEP_THREADS,
+                              scratch, err));
+    enum ks_status status = pass_rows(host, gaps, &sweep, slots, err);
+    ks_lane_sweep_close(&sweep);
     return status;
 }
 
@@ -592,25 +584,6 @@ static enum ks_status note_thread(struct ks_idle_host *host, const struct ks_lan
     }
     host->index_of[lane->track] = (uint32_t)++host->thread_count;
     return collect_stops(host, lane, err);
-}
-
-/* The thread of the steps; if they name none, that with the most rows. */
-static uint32_t find_main_thread(const struct ks_idle_host *host, const struct ks_lane *lanes,
-                                 size_t count)
-{
-    const struct ks_facts *facts = host->analyzer->facts;
-    struct ks_step_range range = facts->step_ranges[host->source];
-    uint32_t thread = range.begin < range.end ? facts->steps[range.begin].thread : 0;
-    uint64_t most = 0;
-    for (size_t i = 0; i < count && !ks_idle_host_has(host, thread); i++) {
-        uint64_t rows = lanes[i].row_end - lanes[i].row_begin;
-        most = host->index_of[lanes[i].track] != 0 && rows > most ? rows : most;
-    }
-    for (size_t i = 0; i < count && !ks_idle_host_has(host, thread); i++) {
-        bool is_here = host->index_of[lanes[i].track] != 0;
-        thread = is_here && lanes[i].row_end - lanes[i].row_begin == most ? lanes[i].track : 0;
-    }
-    return thread;
 }
 
 bool ks_idle_host_has(const struct ks_idle_host *host, uint32_t track)
@@ -637,7 +610,7 @@ enum ks_status ks_idle_host_init(struct ks_idle_host *host, struct ks_analyzer *
         }
     }
     merge_stops(host);
-    host->main_thread = find_main_thread(host, lanes, count);
+    host->main_thread = ks_step_lookup_thread(analyzer->facts, source);
     host->backers->seen_until_ns = INT64_MIN;
     for (int state = 0; state < OPEN_COUNT; state++) {
         host->backers->end_ns[state] = INT64_MIN;

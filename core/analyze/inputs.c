@@ -7,6 +7,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/quantile.h"
 #include "measure/sum.h"
 
@@ -32,16 +33,8 @@ struct loader {
 static enum ks_status add_interval(struct intervals *list, int64_t start_ns, int64_t end_ns,
                                    size_t step, struct ks_err *err)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        void *items = ks_realloc(list->items, capacity, sizeof(*list->items));
-        if (!items) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep batches: count=%zu",
-                           list->count);
-        }
-        list->items = items;
-        list->capacity = capacity;
-    }
+    KS_TRY(
+        ks_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), "batches", err));
     list->items[list->count++] = (struct interval){start_ns, end_ns, step};
     return KS_OK;
 }
@@ -201,9 +194,9 @@ static enum ks_status subtract_device_time(struct ks_analyzer *analyzer, uint32_
                                            struct ks_err *err)
 {
     struct ks_lane_sweep sweep;
-    struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
-    KS_TRY(ks_lane_sweep_init(&sweep, analyzer->trace, source, &analyzer->scratch, err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_gpu, err);
+    KS_TRY(ks_lane_sweep_open(&sweep, analyzer->trace, source, KS_SWEEP_DEVICES, &analyzer->scratch,
+                              err));
+    enum ks_status status = KS_OK;
     struct ks_sweep_row row;
     int64_t busy_until_ns = INT64_MIN;
     size_t wait = 0;
@@ -218,8 +211,7 @@ static enum ks_status subtract_device_time(struct ks_analyzer *analyzer, uint32_
             fact->device_busy_ns, overlap(&loader->steps, &step, from_ns, row.end_ns, NULL));
         busy_until_ns = row.end_ns;
     }
-    ks_lane_sweep_release(&sweep);
-    ks_arena_rewind(&analyzer->scratch, mark);
+    ks_lane_sweep_close(&sweep);
     return status == KS_END ? KS_OK : status;
 }
 

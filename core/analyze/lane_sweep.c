@@ -51,37 +51,6 @@ const struct ks_lane *ks_lane_sweep_lanes(const struct ks_trace *trace, enum ks_
     return *count > 0 ? lanes + begin : NULL;
 }
 
-enum ks_status ks_lane_sweep_init(struct ks_lane_sweep *sweep, const struct ks_trace *trace,
-                                  uint32_t source, struct ks_arena *scratch, struct ks_err *err)
-{
-    size_t slices = 0;
-    size_t gpus = 0;
-    ks_lane_sweep_lanes(trace, KS_TABLE_slice, source, &slices);
-    ks_lane_sweep_lanes(trace, KS_TABLE_gpu, source, &gpus);
-    *sweep =
-        (struct ks_lane_sweep){.trace = trace, .source = source, .cursor_capacity = slices + gpus};
-    sweep->cursors = ks_new(scratch, struct ks_sweep_cursor, slices + gpus + 1);
-    sweep->heap = ks_new(scratch, size_t, slices + gpus + 1);
-    if (!sweep->cursors || !sweep->heap) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot merge lanes: count=%zu",
-                       slices + gpus);
-    }
-    return KS_OK;
-}
-
-void ks_lane_sweep_release(struct ks_lane_sweep *sweep)
-{
-    for (size_t i = 0; i < sweep->cursor_count; i++) {
-        struct ks_sweep_cursor *cursor = &sweep->cursors[i];
-        if (cursor->is_gpu) {
-            ks_gpu_scan_close(&cursor->scan.gpu);
-        } else {
-            ks_slice_scan_close(&cursor->scan.slice);
-        }
-    }
-    *sweep = (struct ks_lane_sweep){0};
-}
-
 /* Opens the next stretch of rows of a cursor. */
 static enum ks_status refill(struct ks_sweep_cursor *cursor, struct ks_err *err)
 {
@@ -158,8 +127,8 @@ static enum ks_status add_lane(struct ks_lane_sweep *sweep, enum ks_table_id tab
     return KS_OK;
 }
 
-enum ks_status ks_lane_sweep_add(struct ks_lane_sweep *sweep, enum ks_table_id table,
-                                 struct ks_err *err)
+static enum ks_status add_lanes(struct ks_lane_sweep *sweep, enum ks_table_id table,
+                                struct ks_err *err)
 {
     enum ks_track_kind wanted = table == KS_TABLE_gpu ? KS_TRACK_DEVICE : KS_TRACK_THREAD;
     size_t count = 0;
@@ -170,6 +139,52 @@ enum ks_status ks_lane_sweep_add(struct ks_lane_sweep *sweep, enum ks_table_id t
         }
     }
     return KS_OK;
+}
+
+static enum ks_status open_lanes(struct ks_lane_sweep *sweep, unsigned lanes, struct ks_err *err)
+{
+    size_t slices = 0;
+    size_t gpus = 0;
+    ks_lane_sweep_lanes(sweep->trace, KS_TABLE_slice, sweep->source, &slices);
+    ks_lane_sweep_lanes(sweep->trace, KS_TABLE_gpu, sweep->source, &gpus);
+    sweep->cursor_capacity = slices + gpus;
+    sweep->cursors = ks_new(sweep->scratch, struct ks_sweep_cursor, slices + gpus + 1);
+    sweep->heap = ks_new(sweep->scratch, size_t, slices + gpus + 1);
+    if (!sweep->cursors || !sweep->heap) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot merge lanes: count=%zu",
+                       slices + gpus);
+    }
+    if (lanes & KS_SWEEP_DEVICES) {
+        KS_TRY(add_lanes(sweep, KS_TABLE_gpu, err));
+    }
+    return lanes & KS_SWEEP_THREADS ? add_lanes(sweep, KS_TABLE_slice, err) : KS_OK;
+}
+
+enum ks_status ks_lane_sweep_open(struct ks_lane_sweep *sweep, const struct ks_trace *trace,
+                                  uint32_t source, unsigned lanes, struct ks_arena *scratch,
+                                  struct ks_err *err)
+{
+    *sweep = (struct ks_lane_sweep){
+        .trace = trace, .source = source, .scratch = scratch, .mark = ks_arena_mark(scratch)};
+    enum ks_status status = open_lanes(sweep, lanes, err);
+    if (status != KS_OK) {
+        ks_lane_sweep_close(sweep);
+    }
+    return status;
+}
+
+void ks_lane_sweep_close(struct ks_lane_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->cursor_count; i++) {
+        struct ks_sweep_cursor *cursor = &sweep->cursors[i];
+        if (cursor->is_gpu) {
+            ks_gpu_scan_close(&cursor->scan.gpu);
+        } else {
+            ks_slice_scan_close(&cursor->scan.slice);
+        }
+    }
+    ks_arena_rewind(sweep->scratch, sweep->mark);
+    *sweep = (struct ks_lane_sweep){0};
 }
 
 static void show_row(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *row)

@@ -1,8 +1,9 @@
 /* Rows of several lanes (threads and devices) of one source as one stream in order of start time;
- * ties by the order in which the lanes were added. Memory is one open scan a lane. */
+ * ties by the order of lanes. Memory is one open scan a lane. */
 #ifndef KS_ANALYZE_LANE_SWEEP_H
 #define KS_ANALYZE_LANE_SWEEP_H
 
+#include "base/arena.h"
 #include "store/trace.h"
 
 struct ks_sweep_row {
@@ -23,9 +24,14 @@ struct ks_sweep_cursor;
 const struct ks_lane *ks_lane_sweep_lanes(const struct ks_trace *trace, enum ks_table_id table,
                                           uint32_t source, size_t *count);
 
+/* Which lanes a sweep has; device lanes come before thread lanes. */
+enum { KS_SWEEP_DEVICES = 1, KS_SWEEP_THREADS = 2 };
+
 struct ks_lane_sweep {
     const struct ks_trace *trace;
     uint32_t source;
+    struct ks_arena *scratch;
+    struct ks_arena_mark mark;
     struct ks_sweep_cursor *cursors;
     size_t cursor_count;
     size_t cursor_capacity;
@@ -33,14 +39,12 @@ struct ks_lane_sweep {
     size_t heap_count;
 };
 
-/* What is taken from `scratch` must live as long as the sweep. */
-enum ks_status ks_lane_sweep_init(struct ks_lane_sweep *sweep, const struct ks_trace *trace,
-                                  uint32_t source, struct ks_arena *scratch, struct ks_err *err)
-    KS_MUST_CHECK;
-void ks_lane_sweep_release(struct ks_lane_sweep *sweep);
-/* Adds all device lanes, or all thread lanes, of the source; before the first next. */
-enum ks_status ks_lane_sweep_add(struct ks_lane_sweep *sweep, enum ks_table_id table,
-                                 struct ks_err *err) KS_MUST_CHECK;
+/* Opens all lanes of the source that `lanes` (KS_SWEEP_*) asks for; needs no close after an error.
+ * Close gives back all that was taken from `scratch` since. */
+enum ks_status ks_lane_sweep_open(struct ks_lane_sweep *sweep, const struct ks_trace *trace,
+                                  uint32_t source, unsigned lanes, struct ks_arena *scratch,
+                                  struct ks_err *err) KS_MUST_CHECK;
+void ks_lane_sweep_close(struct ks_lane_sweep *sweep);
 /* KS_OK: `*row` is the next one; KS_END: none is left. */
 enum ks_status ks_lane_sweep_next(struct ks_lane_sweep *sweep, struct ks_sweep_row *row,
                                   struct ks_err *err) KS_MUST_CHECK;

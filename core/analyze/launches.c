@@ -3,6 +3,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/quantile.h"
 #include "measure/sum.h"
 
@@ -14,16 +15,8 @@ struct delays {
 
 static enum ks_status add_delay(struct delays *delays, int64_t delay_ns, struct ks_err *err)
 {
-    if (delays->count == delays->capacity) {
-        size_t capacity = delays->capacity ? 2 * delays->capacity : 1024;
-        void *values_ns = ks_realloc(delays->values_ns, capacity, sizeof(int64_t));
-        if (!values_ns) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep delays: count=%zu",
-                           delays->count);
-        }
-        delays->values_ns = values_ns;
-        delays->capacity = capacity;
-    }
+    KS_TRY(ks_grow(&delays->values_ns, delays->count, &delays->capacity, sizeof(int64_t), "delays",
+                   err));
     delays->values_ns[delays->count++] = delay_ns;
     return KS_OK;
 }

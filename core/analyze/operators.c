@@ -17,6 +17,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/sum.h"
 
 enum { NONE = UINT32_MAX, SEARCH_MAX = 4096, COMPACT_DEPTH = 64 };
@@ -188,16 +189,8 @@ static enum ks_status take_row(struct state *state, uint32_t *index, struct ks_e
         state->free_list = state->pool[*index].pending;
         return KS_OK;
     }
-    if (state->pool_count == state->pool_capacity) {
-        size_t capacity = state->pool_capacity ? 2 * state->pool_capacity : 64;
-        void *pool = ks_realloc(state->pool, capacity, sizeof(*state->pool));
-        if (!pool) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot nest operators: depth=%zu",
-                           state->pool_count);
-        }
-        state->pool = pool;
-        state->pool_capacity = capacity;
-    }
+    KS_TRY(ks_grow(&state->pool, state->pool_count, &state->pool_capacity, sizeof(*state->pool),
+                   "open operators", err));
     *index = (uint32_t)state->pool_count++;
     return KS_OK;
 }
@@ -256,16 +249,8 @@ static void drop_row(struct state *state, uint32_t index)
 
 static enum ks_status push(struct stack *stack, uint32_t row, struct ks_err *err)
 {
-    if (stack->count == stack->capacity) {
-        size_t capacity = stack->capacity ? 2 * stack->capacity : 64;
-        void *rows = ks_realloc(stack->rows, capacity, sizeof(*stack->rows));
-        if (!rows) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot nest operators: depth=%zu",
-                           stack->count);
-        }
-        stack->rows = rows;
-        stack->capacity = capacity;
-    }
+    KS_TRY(ks_grow(&stack->rows, stack->count, &stack->capacity, sizeof(*stack->rows),
+                   "open operators", err));
     stack->rows[stack->count++] = row;
     return KS_OK;
 }

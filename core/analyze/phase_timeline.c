@@ -8,8 +8,10 @@
 
 #include "analyze/lane_sweep.h"
 #include "analyze/phase_names.h"
+#include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 
 /* Codes of pieces that the end of the sweep decides. */
 enum { CODE_OPERATOR = KS_PHASE_COUNT, CODE_SOFTMAX, CODE_NONE };
@@ -71,23 +73,6 @@ struct builder {
     size_t copy_capacity;
 };
 
-/* Room for one more item of a growing array. */
-static enum ks_status reserve(void **items, size_t count, size_t *capacity, size_t size,
-                              struct ks_err *err)
-{
-    if (count < *capacity) {
-        return KS_OK;
-    }
-    size_t wanted = *capacity ? 2 * *capacity : 64;
-    void *grown = ks_realloc(*items, wanted, size);
-    if (!grown) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep phases: count=%zu", count);
-    }
-    *items = grown;
-    *capacity = wanted;
-    return KS_OK;
-}
-
 /* Does no step start after `from_ns` and not after `to_ns`? */
 static bool is_same_step(const struct builder *b, int64_t from_ns, int64_t to_ns)
 {
@@ -117,8 +102,8 @@ static bool joins_in_lane(const struct ks_phase_piece *last, const struct ks_pha
 static enum ks_status add_piece(struct ks_phase_pieces *pieces, const struct ks_phase_piece *piece,
                                 struct ks_err *err)
 {
-    KS_TRY(reserve((void **)&pieces->items, pieces->count, &pieces->capacity,
-                   sizeof(*pieces->items), err));
+    KS_TRY(ks_grow(&pieces->items, pieces->count, &pieces->capacity, sizeof(*pieces->items),
+                   "phases", err));
     pieces->items[pieces->count++] = *piece;
     return KS_OK;
 }
@@ -236,7 +221,7 @@ static enum ks_status note_event(struct builder *b, int64_t ns, enum event_kind 
         return KS_OK;
     }
     KS_TRY(
-        reserve((void **)&b->events, b->event_count, &b->event_capacity, sizeof(*b->events), err));
+        ks_grow(&b->events, b->event_count, &b->event_capacity, sizeof(*b->events), "phases", err));
     b->events[b->event_count++] = (struct event){ns, kind};
     b->has_operator = false;
     b->epoch++;
@@ -255,8 +240,8 @@ static enum ks_status settle_softmax(struct builder *b, size_t lane, uint8_t nex
     if (next_code != KS_PHASE_LOSS) {
         return KS_OK;
     }
-    KS_TRY(reserve((void **)&b->softmaxes, b->softmax_count, &b->softmax_capacity,
-                   sizeof(*b->softmaxes), err));
+    KS_TRY(ks_grow(&b->softmaxes, b->softmax_count, &b->softmax_capacity, sizeof(*b->softmaxes),
+                   "phases", err));
     b->softmaxes[b->softmax_count++] =
         (struct moment){b->timeline->lanes[lane].track, state->softmax_ns};
     return KS_OK;
@@ -268,8 +253,8 @@ static enum ks_status open_label(struct builder *b, size_t lane, const struct ks
     struct lane_state *state = &b->states[lane];
     uint8_t code = (uint8_t)ks_phase_names_label(flags);
     KS_TRY(settle_softmax(b, lane, code, err));
-    KS_TRY(reserve((void **)&state->labels, state->label_count, &state->label_capacity,
-                   sizeof(*state->labels), err));
+    KS_TRY(ks_grow(&state->labels, state->label_count, &state->label_capacity,
+                   sizeof(*state->labels), "phases", err));
     state->labels[state->label_count++] = (struct label){row->end_ns, code};
     if (code == KS_PHASE_BACKWARD) {
         if (lane != b->main_lane && row->end_ns > b->backward_until_ns) {
@@ -507,8 +492,8 @@ static enum ks_status collect_copies(struct builder *b, const struct ks_lane *la
                 !is_to_device(ks_trace_str(trace, name))) {
                 continue;
             }
-            status = reserve((void **)&b->copies, b->copy_count, &b->copy_capacity,
-                             sizeof(*b->copies), err);
+            status = ks_grow(&b->copies, b->copy_count, &b->copy_capacity, sizeof(*b->copies),
+                             "phases", err);
             if (status == KS_OK) {
                 b->copies[b->copy_count++] =
                     (struct moment){scan.col.launch_lane[i], scan.col.launch_ns[i]};
@@ -525,11 +510,10 @@ static enum ks_status collect_copies(struct builder *b, const struct ks_lane *la
 static enum ks_status collect_all_copies(struct builder *b, uint32_t source, struct ks_err *err)
 {
     size_t count = 0;
-    const struct ks_lane *lanes = ks_trace_lanes(b->analyzer->trace, KS_TABLE_gpu, &count);
+    const struct ks_lane *lanes =
+        ks_lane_sweep_lanes(b->analyzer->trace, KS_TABLE_gpu, source, &count);
     for (size_t i = 0; i < count; i++) {
-        if (ks_trace_track(b->analyzer->trace, lanes[i].track)->source == source) {
-            KS_TRY(collect_copies(b, &lanes[i], err));
-        }
+        KS_TRY(collect_copies(b, &lanes[i], err));
     }
     if (b->copy_count > 0) {
         qsort(b->copies, b->copy_count, sizeof(*b->copies), compare_moments);
@@ -537,33 +521,11 @@ static enum ks_status collect_all_copies(struct builder *b, uint32_t source, str
     return KS_OK;
 }
 
-/* The thread that the steps name, or the one with most rows. */
-static size_t find_main(const struct builder *b, uint32_t source)
-{
-    const struct ks_facts *facts = b->analyzer->facts;
-    struct ks_step_range range = facts->step_ranges[source];
-    uint32_t wanted = range.begin < range.end ? facts->steps[range.begin].thread : 0;
-    size_t best = 0;
-    uint64_t rows_max = 0;
-    for (size_t i = 0; i < b->timeline->lane_count; i++) {
-        uint32_t track = b->timeline->lanes[i].track;
-        const struct ks_lane *lane = ks_trace_lane_find(b->analyzer->trace, KS_TABLE_slice, track);
-        if (track == wanted) {
-            return i;
-        }
-        if (lane->row_end - lane->row_begin > rows_max) {
-            rows_max = lane->row_end - lane->row_begin;
-            best = i;
-        }
-    }
-    return best;
-}
-
 static enum ks_status list_lanes(struct builder *b, uint32_t source, struct ks_err *err)
 {
     const struct ks_trace *trace = b->analyzer->trace;
     size_t count = 0;
-    const struct ks_lane *lanes = ks_trace_lanes(trace, KS_TABLE_slice, &count);
+    const struct ks_lane *lanes = ks_lane_sweep_lanes(trace, KS_TABLE_slice, source, &count);
     b->timeline->lanes = ks_alloc(count + 1, sizeof(*b->timeline->lanes));
     b->states = ks_alloc(count + 1, sizeof(*b->states));
     b->lane_of = ks_alloc(ks_trace_track_count(trace) + 1, sizeof(*b->lane_of));
@@ -572,15 +534,15 @@ static enum ks_status list_lanes(struct builder *b, uint32_t source, struct ks_e
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep phases: lanes=%zu", count);
     }
     for (size_t i = 0; i < count; i++) {
-        const struct ks_track *track = ks_trace_track(trace, lanes[i].track);
-        if (track->source == source && track->kind == KS_TRACK_THREAD) {
+        if (ks_trace_track(trace, lanes[i].track)->kind == KS_TRACK_THREAD) {
             size_t at = b->timeline->lane_count++;
             b->timeline->lanes[at].track = lanes[i].track;
             b->states[at] = (struct lane_state){.op_end_ns = INT64_MIN, .cursor_ns = INT64_MIN};
             b->lane_of[lanes[i].track] = (uint32_t)at + 1;
         }
     }
-    b->main_lane = find_main(b, source);
+    uint32_t thread = ks_step_lookup_thread(b->analyzer->facts, source);
+    b->main_lane = thread != 0 ? b->lane_of[thread] - 1 : 0;
     return KS_OK;
 }
 
@@ -588,15 +550,14 @@ static enum ks_status sweep_rows(struct builder *b, uint32_t source, struct ks_e
 {
     struct ks_lane_sweep sweep;
     struct ks_analyzer *analyzer = b->analyzer;
-    struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
-    KS_TRY(ks_lane_sweep_init(&sweep, analyzer->trace, source, &analyzer->scratch, err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_slice, err);
+    KS_TRY(ks_lane_sweep_open(&sweep, analyzer->trace, source, KS_SWEEP_THREADS, &analyzer->scratch,
+                              err));
+    enum ks_status status = KS_OK;
     struct ks_sweep_row row;
     while (status == KS_OK && (status = ks_lane_sweep_next(&sweep, &row, err)) == KS_OK) {
         status = note_row(b, &row, err);
     }
-    ks_lane_sweep_release(&sweep);
-    ks_arena_rewind(&analyzer->scratch, mark);
+    ks_lane_sweep_close(&sweep);
     return status == KS_END ? KS_OK : status;
 }
 

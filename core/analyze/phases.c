@@ -154,14 +154,10 @@ static enum ks_status share_source(struct ks_analyzer *analyzer, uint32_t source
         }
     }
     struct ks_lane_sweep sweep;
-    struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
-    KS_TRY(ks_lane_sweep_init(&sweep, analyzer->trace, source, &analyzer->scratch, err));
-    enum ks_status status = ks_lane_sweep_add(&sweep, KS_TABLE_gpu, err);
-    if (status == KS_OK) {
-        status = share_work(analyzer, &sweep, timeline, &shares, err);
-    }
-    ks_lane_sweep_release(&sweep);
-    ks_arena_rewind(&analyzer->scratch, mark);
+    KS_TRY(ks_lane_sweep_open(&sweep, analyzer->trace, source, KS_SWEEP_DEVICES, &analyzer->scratch,
+                              err));
+    enum ks_status status = share_work(analyzer, &sweep, timeline, &shares, err);
+    ks_lane_sweep_close(&sweep);
     for (size_t i = 0; i < shares.count; i++) {
         fill_other(&shares.steps[i]);
     }

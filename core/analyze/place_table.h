@@ -12,6 +12,9 @@ struct ks_place_table {
     size_t capacity;
 };
 
+/* By file and line; no place (NULL) comes last. */
+int ks_place_compare(const struct ks_place *a, const struct ks_place *b);
+
 /* `table` zeroed. */
 void ks_place_table_init(struct ks_place_table *table);
 void ks_place_table_release(struct ks_place_table *table);

@@ -6,6 +6,7 @@
 #include "analyze/place_table.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/sum.h"
 
 void ks_place_table_init(struct ks_place_table *table)
@@ -29,15 +30,8 @@ static enum ks_status fail_nomem(struct ks_err *err, size_t count)
 enum ks_status ks_place_table_add(struct ks_place_table *table, const struct ks_place_use *use,
                                   struct ks_err *err)
 {
-    if (table->count == table->capacity) {
-        size_t capacity = table->capacity ? 2 * table->capacity : 64;
-        void *uses = ks_realloc(table->uses, capacity, sizeof(*table->uses));
-        if (!uses) {
-            return fail_nomem(err, table->count);
-        }
-        table->uses = uses;
-        table->capacity = capacity;
-    }
+    KS_TRY(
+        ks_grow(&table->uses, table->count, &table->capacity, sizeof(*table->uses), "places", err));
     uint64_t key = (uint64_t)use->op.v << 8 | (uint64_t)use->kind;
     bool added = false;
     uint64_t *slot = ks_map_put(&table->index, key, use->place, &added);
@@ -81,8 +75,11 @@ enum ks_status ks_place_table_note(struct ks_place_table *table, const struct ks
     return KS_OK;
 }
 
-static int compare_places(const struct ks_place *a, const struct ks_place *b)
+int ks_place_compare(const struct ks_place *a, const struct ks_place *b)
 {
+    if (!a || !b) {
+        return (a == NULL) - (b == NULL);
+    }
     int order = ks_str_compare(a->file, b->file);
     return order ? order : (a->line > b->line) - (a->line < b->line);
 }
@@ -103,7 +100,7 @@ static int compare_uses(const void *left, const void *right, void *user)
     if (a->total_ns != b->total_ns) {
         return a->total_ns > b->total_ns ? -1 : 1;
     }
-    order = compare_places(&facts->places[a->place], &facts->places[b->place]);
+    order = ks_place_compare(&facts->places[a->place], &facts->places[b->place]);
     return order ? order : (a->place > b->place) - (a->place < b->place);
 }
 

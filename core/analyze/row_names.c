@@ -80,8 +80,8 @@ static bool is_engine(struct ks_str name)
 /* By parts, because CUDA, HIP, Level Zero and the driver API have a dozen variants of each call. */
 static unsigned classify_call(struct ks_str name)
 {
-    bool is_copy =
-        ks_str_contains(name, KS_STR("Memcpy")) || ks_str_starts(name, KS_STR("cuMemcpy"));
+    enum ks_link_kind link = ks_link_kind_of(name);
+    bool is_copy = link == KS_LINK_MEMCPY;
     bool is_driver_memory = ks_str_starts(name, KS_STR("cuMem")) && !is_copy &&
                             !ks_str_starts(name, KS_STR("cuMemset"));
     static const char *const memory[] = {"Malloc",       "Free",           "HostAlloc",
@@ -92,7 +92,10 @@ static unsigned classify_call(struct ks_str name)
         ks_str_contains(name, KS_STR("EventWait"))) {
         return KS_NAME_SYNC;
     }
-    if (is_copy && !ks_str_contains(name, KS_STR("Node"))) {
+    if (link == KS_LINK_KERNEL || link == KS_LINK_GRAPH) {
+        return KS_NAME_LAUNCH | (link == KS_LINK_GRAPH ? (unsigned)KS_NAME_GRAPH : 0u);
+    }
+    if (is_copy) {
         bool is_blocking = !ks_str_contains(name, KS_STR("Async"));
         return KS_NAME_COPY | (is_blocking ? KS_NAME_SYNC : 0u);
     }
@@ -157,6 +160,12 @@ unsigned ks_row_names_classify(struct ks_str name)
     flags |= ks_str_contains(name, KS_STR("::")) ? classify_wait(name) : classify_call(name);
     if (is_with_flops(name)) {
         flags |= KS_NAME_FLOPS;
+    }
+    if (ks_str_starts(name, KS_STR("aten::"))) {
+        flags |= KS_NAME_ATEN;
+    }
+    if (ks_str_contains(name, KS_STR("run_backward"))) {
+        flags |= KS_NAME_RUN_BACKWARD;
     }
     return flags;
 }

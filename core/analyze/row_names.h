@@ -21,11 +21,15 @@ enum {
     KS_NAME_FLOPS = 4096,        /* torch has a FLOPs formula for it */
     KS_NAME_KERNEL_KNOWN = 8192, /* the next one was looked up (names of kernels only) */
     KS_NAME_TENSOR_CORE = 16384,
-    KS_NAME_SYNC = 1 << 15,      /* waits for the device: a call, or an operator that may */
-    KS_NAME_ALLOCATOR = 1 << 16, /* call that asks the driver for memory, or gives it back */
-    KS_NAME_COPY = 1 << 17,      /* call that copies or sets up a copy */
-    KS_NAME_COMM_WAIT = 1 << 18, /* operator that waits for a collective */
-    KS_NAME_BACKWARD = 1 << 19,  /* run by a thread of the autograd engine */
+    KS_NAME_SYNC = 1 << 15,         /* waits for the device: a call, or an operator that may */
+    KS_NAME_ALLOCATOR = 1 << 16,    /* call that asks the driver for memory, or gives it back */
+    KS_NAME_COPY = 1 << 17,         /* call that copies or sets up a copy */
+    KS_NAME_COMM_WAIT = 1 << 18,    /* operator that waits for a collective */
+    KS_NAME_BACKWARD = 1 << 19,     /* run by a thread of the autograd engine */
+    KS_NAME_LAUNCH = 1 << 20,       /* call meant to launch kernels or a graph */
+    KS_NAME_GRAPH = 1 << 21,        /* ... a graph */
+    KS_NAME_ATEN = 1 << 22,         /* operator of the aten library */
+    KS_NAME_RUN_BACKWARD = 1 << 23, /* Python frame that calls the autograd engine */
 };
 
 struct ks_row_names {

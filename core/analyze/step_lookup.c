@@ -1,5 +1,7 @@
 #include "analyze/step_lookup.h"
 
+#include "analyze/lane_sweep.h"
+
 size_t ks_step_lookup(const struct ks_step *steps, size_t count, int64_t ns)
 {
     size_t begin = 0;
@@ -28,6 +30,30 @@ const struct ks_step *ks_step_lookup_host(const struct ks_facts *facts, uint32_t
     size_t count = range.end - range.begin;
     size_t index = ks_step_lookup(facts->steps + range.begin, count, ns);
     return index < count ? &facts->steps[range.begin + index] : NULL;
+}
+
+uint32_t ks_step_lookup_thread(const struct ks_facts *facts, uint32_t source)
+{
+    struct ks_step_range range = facts->step_ranges[source];
+    uint32_t wanted = range.begin < range.end ? facts->steps[range.begin].thread : 0;
+    size_t count = 0;
+    const struct ks_lane *lanes = ks_lane_sweep_lanes(facts->trace, KS_TABLE_slice, source, &count);
+    uint32_t best = 0;
+    uint64_t rows_max = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (ks_trace_track(facts->trace, lanes[i].track)->kind != KS_TRACK_THREAD) {
+            continue;
+        }
+        if (lanes[i].track == wanted) {
+            return wanted;
+        }
+        uint64_t rows = lanes[i].row_end - lanes[i].row_begin;
+        if (rows > rows_max) {
+            best = lanes[i].track;
+            rows_max = rows;
+        }
+    }
+    return best;
 }
 
 bool ks_step_lookup_keeps_gpu(const struct ks_facts *facts, uint32_t device_track,

@@ -11,6 +11,10 @@ size_t ks_step_lookup(const struct ks_step *steps, size_t count, int64_t ns);
 const struct ks_step *ks_step_lookup_host(const struct ks_facts *facts, uint32_t source,
                                           int64_t ns);
 
+/* Track of the thread that the steps of a source name; if they name none of it, of its thread with
+ * the most rows; 0: it has no thread. */
+uint32_t ks_step_lookup_thread(const struct ks_facts *facts, uint32_t source);
+
 /* Does the scope keep a host row that starts at `start_ns`? */
 static inline bool ks_step_lookup_keeps_host(const struct ks_facts *facts, uint32_t source,
                                              int64_t start_ns)

@@ -5,6 +5,7 @@
 #include "analyze/sequence_period.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/map.h"
 #include "measure/sum.h"
 
@@ -13,16 +14,7 @@ enum { REPEATS_MIN = 3, KERNELS_PER_PERIOD_MIN = 2 };
 enum ks_status ks_step_spans_add(struct ks_step_spans *spans, const struct ks_step_span *span,
                                  struct ks_err *err)
 {
-    if (spans->count == spans->capacity) {
-        size_t capacity = spans->capacity ? 2 * spans->capacity : 16;
-        void *items = ks_realloc(spans->items, capacity, sizeof(*span));
-        if (!items) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot note step: count=%zu",
-                           spans->count);
-        }
-        spans->items = items;
-        spans->capacity = capacity;
-    }
+    KS_TRY(ks_grow(&spans->items, spans->count, &spans->capacity, sizeof(*span), "steps", err));
     spans->items[spans->count++] = *span;
     return KS_OK;
 }

@@ -12,6 +12,7 @@
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "measure/sum.h"
 
 enum { NO_STEP = UINT32_MAX, ANY_PLACE = UINT32_MAX - 1 };
@@ -61,22 +62,6 @@ struct state {
     size_t copy_capacity;
 };
 
-static enum ks_status reserve(void **items, size_t count, size_t *capacity, size_t size,
-                              struct ks_err *err)
-{
-    if (count < *capacity) {
-        return KS_OK;
-    }
-    size_t wanted = *capacity ? 2 * *capacity : 64;
-    void *grown = ks_realloc(*items, wanted, size);
-    if (!grown) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep calls: count=%zu", count);
-    }
-    *items = grown;
-    *capacity = wanted;
-    return KS_OK;
-}
-
 /* ------------------------------------------------------------ collecting */
 
 static int compare_copies(const void *left, const void *right)
@@ -103,8 +88,8 @@ static enum ks_status add_copy(struct state *state, const struct ks_gpu_scan *sc
                                   scan->col.launch_ns[i])) {
         return KS_OK;
     }
-    KS_TRY(reserve((void **)&state->copies, state->copy_count, &state->copy_capacity,
-                   sizeof(*state->copies), err));
+    KS_TRY(ks_grow(&state->copies, state->copy_count, &state->copy_capacity, sizeof(*state->copies),
+                   "calls", err));
     state->copies[state->copy_count++] = (struct copy){.launch_lane = scan->col.launch_lane[i],
                                                        .launch_ns = scan->col.launch_ns[i],
                                                        .kind = scan->col.name[i],
@@ -152,8 +137,8 @@ static enum ks_status note_call(void *user, const struct ks_call *call, struct k
         return KS_OK;
     }
     const struct ks_step *step = ks_step_lookup_host(facts, call->source, call->start_ns);
-    KS_TRY(reserve((void **)&state->calls, state->call_count, &state->call_capacity,
-                   sizeof(*state->calls), err));
+    KS_TRY(ks_grow(&state->calls, state->call_count, &state->call_capacity, sizeof(*state->calls),
+                   "calls", err));
     state->calls[state->call_count++] =
         (struct kept_call){.source = call->source,
                            .lane = call->lane,
@@ -252,37 +237,45 @@ static uint32_t twin_source(const struct state *state, uint32_t source)
     return 0;
 }
 
-/* The first complete step of the source, or its first; NULL: it has none. */
-static const struct ks_step *step_with_frames(const struct ks_facts *framed, uint32_t source)
+/* Calls of the step with frames that stands for all steps of a source: the first complete one, or
+ * the first. */
+static void find_framed_calls(const struct ks_facts *framed, uint32_t source,
+                              const struct ks_place_call **begin, const struct ks_place_call **end)
 {
     struct ks_step_range range = framed->step_ranges[source];
-    for (size_t i = range.begin; i < range.end; i++) {
-        if (framed->steps[i].is_complete) {
-            return &framed->steps[i];
-        }
+    size_t step = range.begin;
+    while (step < range.end && !framed->steps[step].is_complete) {
+        step++;
     }
-    return range.begin < range.end ? &framed->steps[range.begin] : NULL;
+    step = step < range.end ? step : range.begin;
+    const struct ks_place_call *last = framed->place_calls + framed->place_call_count;
+    const struct ks_place_call *at = framed->place_calls;
+    while (at < last && (range.begin == range.end || at->source != source || at->step != step)) {
+        at++;
+    }
+    *begin = at;
+    while (at < last && at->source == source && at->step == step) {
+        at++;
+    }
+    *end = at;
 }
 
 /* Gives the calls [begin, end), which are all of their operator and name in one step, the places of
  * the same calls in the step with frames, when that has as many; else the usual place. */
-static void adopt_places(struct state *state, size_t begin, size_t end)
+static void adopt_places(struct state *state, size_t begin, size_t end,
+                         const struct ks_place_call *framed_begin,
+                         const struct ks_place_call *framed_end)
 {
-    const struct ks_facts *framed = state->analyzer->framed;
+    const struct ks_trace *framed = state->analyzer->framed->trace;
     struct kept_call *calls = &state->calls[begin];
     const struct ks_trace *trace = state->analyzer->trace;
-    uint32_t source = twin_source(state, calls->source);
-    const struct ks_step *step = step_with_frames(framed, source);
     struct ks_strid op =
-        ks_trace_str_find(framed->trace, ks_trace_str(trace, (struct ks_strid){calls->op}));
+        ks_trace_str_find(framed, ks_trace_str(trace, (struct ks_strid){calls->op}));
     struct ks_strid name =
-        ks_trace_str_find(framed->trace, ks_trace_str(trace, (struct ks_strid){calls->name}));
+        ks_trace_str_find(framed, ks_trace_str(trace, (struct ks_strid){calls->name}));
     size_t count = 0;
-    for (size_t i = 0; step && i < framed->place_call_count; i++) {
-        const struct ks_place_call *call = &framed->place_calls[i];
-        if (call->source == source && call->op.v == op.v && call->call.v == name.v &&
-            call->start_ns >= step->host_start_ns &&
-            call->start_ns - step->host_start_ns < step->host_ns) {
+    for (const struct ks_place_call *call = framed_begin; call < framed_end; call++) {
+        if (call->op.v == op.v && call->call.v == name.v) {
             if (count < end - begin) {
                 calls[count].place = call->place;
             }
@@ -308,12 +301,19 @@ static bool is_same_run(const struct kept_call *a, const struct kept_call *b)
 
 static void adopt_all_places(struct state *state)
 {
+    const struct ks_place_call *framed_begin = NULL;
+    const struct ks_place_call *framed_end = NULL;
     for (size_t begin = 0, end; begin < state->call_count; begin = end) {
+        uint32_t source = state->calls[begin].source;
+        if (begin == 0 || source != state->calls[begin - 1].source) {
+            find_framed_calls(state->analyzer->framed, twin_source(state, source), &framed_begin,
+                              &framed_end);
+        }
         end = begin;
         while (end < state->call_count && is_same_run(&state->calls[begin], &state->calls[end])) {
             end++;
         }
-        adopt_places(state, begin, end);
+        adopt_places(state, begin, end, framed_begin, framed_end);
     }
 }
 
@@ -344,7 +344,7 @@ static enum ks_status find_site(struct state *state, struct sites *sites,
                                 int64_t device, struct ks_call_site **site, struct ks_err *err)
 {
     const struct ks_facts *facts = state->analyzer->facts;
-    KS_TRY(reserve((void **)&sites->items, sites->count, &sites->capacity, sizeof(*sites->items),
+    KS_TRY(ks_grow(&sites->items, sites->count, &sites->capacity, sizeof(*sites->items), "calls",
                    err));
     bool added = false;
     uint64_t *slot = ks_map_put(&sites->index, (uint64_t)call->op << 32 | call->name,
@@ -470,15 +470,6 @@ static enum ks_status group_sync(struct state *state, struct sites *sites,
     return count_call(state->analyzer->facts, sites, site, call, err);
 }
 
-static int compare_places(const struct ks_place *a, const struct ks_place *b)
-{
-    if (!a || !b) {
-        return (a == NULL) - (b == NULL);
-    }
-    int order = ks_str_compare(a->file, b->file);
-    return order ? order : (a->line > b->line) - (a->line < b->line);
-}
-
 static int64_t weight(const struct ks_call_site *site)
 {
     return site->copy_kind.v ? site->device_ns : site->wait_ns;
@@ -510,7 +501,7 @@ static int compare_sites(const void *left, const void *right, void *trace)
             return order;
         }
     }
-    return compare_places(a->place, b->place);
+    return ks_place_compare(a->place, b->place);
 }
 
 /* Complete steps of a source. */
@@ -600,8 +591,8 @@ static enum ks_status publish_places(struct state *state, struct ks_err *err)
     }
     for (size_t i = 0; i < state->call_count; i++) {
         const struct kept_call *call = &state->calls[i];
-        facts->place_calls[i] = (struct ks_place_call){
-            call->source, {call->op}, {call->name}, call->place, call->start_ns};
+        facts->place_calls[i] =
+            (struct ks_place_call){call->source, call->step, call->place, {call->op}, {call->name}};
     }
     facts->place_call_count = state->call_count;
     return ks_place_table_publish(&state->table, facts, err);
@@ -623,8 +614,8 @@ static enum ks_status run(struct state *state, struct ks_err *err)
 {
     struct ks_facts *facts = state->analyzer->facts;
     KS_TRY(collect_copies(state, err));
-    KS_TRY(ks_call_walk(state->analyzer->trace, note_call, state, &state->places,
-                        &facts->has_frames, err));
+    KS_TRY(
+        ks_call_walk(state->analyzer, note_call, state, &state->places, &facts->has_frames, err));
     if (state->call_count > 0) {
         qsort(state->calls, state->call_count, sizeof(*state->calls), compare_calls);
     }

@@ -55,158 +55,77 @@ static enum ks_json take_finished(struct ks_json_cursor *c, struct kineto_args *
     return ks_json_skip(c);
 }
 
-/* One argument, by the length of its key and then by its bytes: no key is compared twice. The
- * order inside a length follows how often Kineto writes the key.
- * tidy: long - a flat table of keys. */
+/* What the value of a key becomes. */
+enum take { TAKE_NONE, TAKE_INT, TAKE_DOUBLE, TAKE_STRING, TAKE_TEXT, TAKE_FINISHED };
+
+struct arg_key {
+    const char *name;
+    enum take how;
+    uint32_t bit;    /* of numbers: ARG_* in kineto_args */
+    uint32_t offset; /* of the field */
+};
+
+enum { KEY_LEN_MAX = 25, KEYS_OF_LEN_MAX = 4 };
+
+/* The field's type says how its value is taken. */
+#define ARG(key, bit, field)                                                                       \
+    {                                                                                              \
+        key,                                                                                       \
+            _Generic(((struct kineto_args *)0)->field, int64_t                                     \
+                     : TAKE_INT, double                                                            \
+                     : TAKE_DOUBLE, struct ks_json_str                                             \
+                     : TAKE_STRING, struct ks_str                                                  \
+                     : TAKE_TEXT),                                                                 \
+            bit, (uint32_t)offsetof(struct kineto_args, field)                                     \
+    }
+
+/* By the length of the key: so hardly a key is compared twice. The order inside a length follows
+ * how often Kineto writes the key; rows end with an empty one. */
+static const struct arg_key arg_keys[KEY_LEN_MAX + 1][KEYS_OF_LEN_MAX + 1] = {
+    [3] = {ARG("Seq", ARG_SEQUENCE, sequence)},
+    [4] = {ARG("grid", 0, grid), ARG("name", 0, name), ARG("Addr", ARG_ADDR, addr)},
+    [5] = {ARG("block", 0, block), ARG("bytes", ARG_BYTES, bytes), ARG("Bytes", ARG_BYTES, bytes),
+           ARG("dtype", 0, dtype)},
+    [6] = {ARG("stream", ARG_STREAM, stream), ARG("device", ARG_DEVICE, device)},
+    [8] = {{"finished", TAKE_FINISHED, 0, 0}, ARG("CallFrom", 0, call_from)},
+    [9] = {ARG("Python id", ARG_PYTHON_ID, python_id), ARG("Device Id", ARG_DEVICE_ID, device_id)},
+    [10] = {ARG("Input Dims", 0, dims), ARG("Input dims", 0, dims), ARG("Input type", 0, types),
+            ARG("Group size", ARG_GROUP_SIZE, group_size)},
+    [11] = {ARG("External id", ARG_EXT_ID, ext_id), ARG("external id", ARG_EXT_ID, ext_id),
+            ARG("correlation", ARG_CORR, corr), ARG("Device Type", ARG_DEVICE_TYPE, device_type)},
+    [12] = {ARG("warps per SM", ARG_WARPS_PER_SM, warps_per_sm)},
+    [13] = {ARG("Fwd thread id", ARG_FWD_THREAD, fwd_thread),
+            ARG("shared memory", ARG_SHARED, shared),
+            ARG("blocks per SM", ARG_BLOCKS_PER_SM, blocks_per_sm),
+            ARG("In msg nelems", ARG_IN_ELEMENTS, in_elements)},
+    [14] = {ARG("Total Reserved", ARG_RESERVED, reserved),
+            ARG("Out msg nelems", ARG_OUT_ELEMENTS, out_elements)},
+    [15] = {ARG("Sequence number", ARG_SEQ, seq), ARG("Concrete Inputs", 0, concrete),
+            ARG("Total Allocated", ARG_ALLOCATED, allocated),
+            ARG("Collective name", 0, collective)},
+    [16] = {ARG("Python parent id", ARG_PYTHON_PARENT, python_parent)},
+    [18] = {ARG("Process Group Name", 0, group)},
+    [19] = {ARG("Process Group Ranks", 0, group_ranks)},
+    [20] = {ARG("registers per thread", ARG_REGISTERS, registers)},
+    [23] = {ARG("theoretical occupancy %", ARG_OCCUPANCY, occupancy)},
+    [25] = {ARG("est. achieved occupancy %", ARG_OCCUPANCY, occupancy)},
+};
+
 static enum ks_json take_arg(struct ks_json_cursor *c, const struct ks_json_str *key,
                              struct kineto_args *a)
 {
-    switch (key->len) {
-    case 3:
-        if (KEY_IS(key, "Seq")) {
-            return take_int(c, a, ARG_SEQUENCE, &a->sequence);
-        }
-        break;
-    case 4:
-        if (KEY_IS(key, "grid")) {
-            return take_text(c, &a->grid);
-        }
-        if (KEY_IS(key, "name")) {
-            return take_string(c, &a->name);
-        }
-        if (KEY_IS(key, "Addr")) {
-            return take_int(c, a, ARG_ADDR, &a->addr);
-        }
-        break;
-    case 5:
-        if (KEY_IS(key, "block")) {
-            return take_text(c, &a->block);
-        }
-        if (KEY_IS(key, "bytes") || KEY_IS(key, "Bytes")) {
-            return take_int(c, a, ARG_BYTES, &a->bytes);
-        }
-        if (KEY_IS(key, "dtype")) {
-            return take_string(c, &a->dtype);
-        }
-        break;
-    case 6:
-        if (KEY_IS(key, "stream")) {
-            return take_int(c, a, ARG_STREAM, &a->stream);
-        }
-        if (KEY_IS(key, "device")) {
-            return take_int(c, a, ARG_DEVICE, &a->device);
-        }
-        break;
-    case 8:
-        if (KEY_IS(key, "finished")) {
-            return take_finished(c, a);
-        }
-        if (KEY_IS(key, "CallFrom")) {
-            return take_string(c, &a->call_from);
-        }
-        break;
-    case 9:
-        if (KEY_IS(key, "Python id")) {
-            return take_int(c, a, ARG_PYTHON_ID, &a->python_id);
-        }
-        if (KEY_IS(key, "Device Id")) {
-            return take_int(c, a, ARG_DEVICE_ID, &a->device_id);
-        }
-        break;
-    case 10:
-        if (KEY_IS(key, "Input Dims") || KEY_IS(key, "Input dims")) {
-            return take_text(c, &a->dims);
-        }
-        if (KEY_IS(key, "Input type")) {
-            return take_text(c, &a->types);
-        }
-        if (KEY_IS(key, "Group size")) {
-            return take_int(c, a, ARG_GROUP_SIZE, &a->group_size);
-        }
-        break;
-    case 11:
-        if (KEY_IS(key, "External id") || KEY_IS(key, "external id")) {
-            return take_int(c, a, ARG_EXT_ID, &a->ext_id);
-        }
-        if (KEY_IS(key, "correlation")) {
-            return take_int(c, a, ARG_CORR, &a->corr);
-        }
-        if (KEY_IS(key, "Device Type")) {
-            return take_int(c, a, ARG_DEVICE_TYPE, &a->device_type);
-        }
-        break;
-    case 12:
-        if (KEY_IS(key, "warps per SM")) {
-            return take_double(c, a, ARG_WARPS_PER_SM, &a->warps_per_sm);
-        }
-        break;
-    case 13:
-        if (KEY_IS(key, "Fwd thread id")) {
-            return take_int(c, a, ARG_FWD_THREAD, &a->fwd_thread);
-        }
-        if (KEY_IS(key, "shared memory")) {
-            return take_int(c, a, ARG_SHARED, &a->shared);
-        }
-        if (KEY_IS(key, "blocks per SM")) {
-            return take_double(c, a, ARG_BLOCKS_PER_SM, &a->blocks_per_sm);
-        }
-        if (KEY_IS(key, "In msg nelems")) {
-            return take_int(c, a, ARG_IN_ELEMENTS, &a->in_elements);
-        }
-        break;
-    case 14:
-        if (KEY_IS(key, "Total Reserved")) {
-            return take_int(c, a, ARG_RESERVED, &a->reserved);
-        }
-        if (KEY_IS(key, "Out msg nelems")) {
-            return take_int(c, a, ARG_OUT_ELEMENTS, &a->out_elements);
-        }
-        break;
-    case 15:
-        if (KEY_IS(key, "Sequence number")) {
-            return take_int(c, a, ARG_SEQ, &a->seq);
-        }
-        if (KEY_IS(key, "Concrete Inputs")) {
-            return take_text(c, &a->concrete);
-        }
-        if (KEY_IS(key, "Total Allocated")) {
-            return take_int(c, a, ARG_ALLOCATED, &a->allocated);
-        }
-        if (KEY_IS(key, "Collective name")) {
-            return take_string(c, &a->collective);
-        }
-        break;
-    case 16:
-        if (KEY_IS(key, "Python parent id")) {
-            return take_int(c, a, ARG_PYTHON_PARENT, &a->python_parent);
-        }
-        break;
-    case 18:
-        if (KEY_IS(key, "Process Group Name")) {
-            return take_string(c, &a->group);
-        }
-        break;
-    case 19:
-        if (KEY_IS(key, "Process Group Ranks")) {
-            return take_string(c, &a->group_ranks);
-        }
-        break;
-    case 20:
-        if (KEY_IS(key, "registers per thread")) {
-            return take_int(c, a, ARG_REGISTERS, &a->registers);
-        }
-        break;
-    case 23:
-        if (KEY_IS(key, "theoretical occupancy %")) {
-            return take_double(c, a, ARG_OCCUPANCY, &a->occupancy);
-        }
-        break;
-    case 25:
-        if (KEY_IS(key, "est. achieved occupancy %")) {
-            return take_double(c, a, ARG_OCCUPANCY, &a->occupancy);
-        }
-        break;
-    default: break;
+    const struct arg_key *arg = arg_keys[key->len <= KEY_LEN_MAX ? key->len : 0];
+    while (arg->how != TAKE_NONE && memcmp(key->ptr, arg->name, key->len) != 0) {
+        arg++;
+    }
+    void *field = (char *)a + arg->offset;
+    switch (arg->how) {
+    case TAKE_INT: return take_int(c, a, arg->bit, field);
+    case TAKE_DOUBLE: return take_double(c, a, arg->bit, field);
+    case TAKE_STRING: return take_string(c, field);
+    case TAKE_TEXT: return take_text(c, field);
+    case TAKE_FINISHED: return take_finished(c, a);
+    case TAKE_NONE: break;
     }
     return ks_json_skip(c);
 }

@@ -43,11 +43,28 @@ static struct ks_cell step_unprofiled(const struct ks_view *view, size_t row)
 
 #define NO_RANK "the file does not name its rank"
 
-#define STEP_ROLE(role, name, heading)                                                             \
+/* Columns that stand in several tables of steps. */
+#define STEP_NUMBER                                                                                \
     {                                                                                              \
-        .key = "breakdown_ns." name, .title = heading, .unit = KS_CELL_TIME,                       \
-        .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, breakdown_ns[role])                        \
+        .key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)  \
     }
+#define STEP_RANK                                                                                  \
+    {                                                                                              \
+        .key = "rank", .title = "rank", .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,               \
+        .cell = step_rank, .reason = NO_RANK                                                       \
+    }
+#define STEP_COMPLETE                                                                              \
+    {                                                                                              \
+        .key = "complete", .title = "complete", .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,       \
+        .field = KS_FIELD_BOOL, KS_COLUMN_OF(ks_step, is_complete)                                 \
+    }
+#define STEP_TIME(name, heading, where, member)                                                    \
+    {                                                                                              \
+        .key = name, .title = heading, .unit = KS_CELL_TIME, .places = where,                      \
+        KS_COLUMN_OF(ks_step, member)                                                              \
+    }
+#define STEP_ROLE(role, name, heading)                                                             \
+    STEP_TIME("breakdown_ns." name, heading, KS_COLUMN_BOTH, breakdown_ns[role])
 
 /* The columns of idle_by_cause_ns; on the screen only in the table of idle time. */
 #define IDLE_CAUSE(type, cause, name, heading, where)                                              \
@@ -65,14 +82,16 @@ static struct ks_cell step_unprofiled(const struct ks_view *view, size_t row)
         IDLE_CAUSE(type, KS_IDLE_KERNEL_TO_KERNEL, "kernel_to_kernel", "kernel gaps", where),      \
         IDLE_CAUSE(type, KS_IDLE_PROFILER, "profiler", "profiler", where),                         \
         IDLE_CAUSE(type, KS_IDLE_UNKNOWN, "unknown", "unknown", where)
-#define STEP_PHASE(phase, name, where)                                                             \
-    {                                                                                              \
-        .key = "phases_ns." name, .title = name, .unit = KS_CELL_TIME, .places = where,            \
-        KS_COLUMN_OF(ks_step, phases_ns[phase])                                                    \
-    }
+#define STEP_PHASE(phase, name, where) STEP_TIME("phases_ns." name, name, where, phases_ns[phase])
+#define STEP_PHASES(where)                                                                         \
+    STEP_PHASE(KS_PHASE_DATA, "data", where), STEP_PHASE(KS_PHASE_TRANSFER, "transfer", where),    \
+        STEP_PHASE(KS_PHASE_FORWARD, "forward", where), STEP_PHASE(KS_PHASE_LOSS, "loss", where),  \
+        STEP_PHASE(KS_PHASE_BACKWARD, "backward", where),                                          \
+        STEP_PHASE(KS_PHASE_OPTIMIZER, "optimizer", where),                                        \
+        STEP_PHASE(KS_PHASE_OTHER, "other", where)
 
 static const struct ks_column step_columns[] = {
-    {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
+    STEP_NUMBER,
     {.key = "index", .title = "index", .places = KS_COLUMN_JSON, .cell = step_index},
     {.key = "name",
      .title = "name",
@@ -81,18 +100,10 @@ static const struct ks_column step_columns[] = {
      .field = KS_FIELD_ID,
      KS_COLUMN_OF(ks_step, name),
      .reason = "no span marks the step"},
-    {.key = "rank",
-     .title = "rank",
-     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
-     .cell = step_rank,
-     .reason = NO_RANK},
+    STEP_RANK,
     {.key = "kind", .title = "kind", .places = KS_COLUMN_JSON, .cell = step_kind},
     {.key = "source", .title = "found by", .places = KS_COLUMN_JSON, .cell = step_source},
-    {.key = "complete",
-     .title = "complete",
-     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
-     .field = KS_FIELD_BOOL,
-     KS_COLUMN_OF(ks_step, is_complete)},
+    STEP_COMPLETE,
     {.key = "start_ns",
      .title = "start",
      .places = KS_COLUMN_JSON,
@@ -101,16 +112,8 @@ static const struct ks_column step_columns[] = {
      .title = "host start",
      .places = KS_COLUMN_JSON,
      KS_COLUMN_OF(ks_step, host_start_ns)},
-    {.key = "host_ns",
-     .title = "host",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_BOTH,
-     KS_COLUMN_OF(ks_step, host_ns)},
-    {.key = "dur_ns",
-     .title = "time",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_BOTH,
-     KS_COLUMN_OF(ks_step, dur_ns)},
+    STEP_TIME("host_ns", "host", KS_COLUMN_BOTH, host_ns),
+    STEP_TIME("dur_ns", "time", KS_COLUMN_BOTH, dur_ns),
     {.key = "unprofiled_ns",
      .title = "unprofiled",
      .unit = KS_CELL_TIME,
@@ -129,16 +132,8 @@ static const struct ks_column step_columns[] = {
      .places = KS_COLUMN_JSON,
      KS_COLUMN_OF(ks_step, samples),
      .reason = "no span of an inference engine says"},
-    {.key = "input_wait_ns",
-     .title = "input wait",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_JSON,
-     KS_COLUMN_OF(ks_step, input_wait_ns)},
-    {.key = "input_idle_ns",
-     .title = "input idle",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_JSON,
-     KS_COLUMN_OF(ks_step, input_idle_ns)},
+    STEP_TIME("input_wait_ns", "input wait", KS_COLUMN_JSON, input_wait_ns),
+    STEP_TIME("input_idle_ns", "input idle", KS_COLUMN_JSON, input_idle_ns),
     STEP_ROLE(KS_ROLE_KERNEL, "kernel", "kernel"),
     STEP_ROLE(KS_ROLE_MEMCPY, "memcpy", "memcpy"),
     STEP_ROLE(KS_ROLE_MEMSET, "memset", "memset"),
@@ -147,19 +142,9 @@ static const struct ks_column step_columns[] = {
     STEP_ROLE(KS_ROLE_DATALOADER, "dataloader", "loader"),
     STEP_ROLE(KS_ROLE_CPU, "cpu", "cpu"),
     STEP_ROLE(KS_ROLE_OTHER, "other", "other"),
-    {.key = "idle_ns",
-     .title = "idle",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_JSON,
-     KS_COLUMN_OF(ks_step, idle_ns)},
+    STEP_TIME("idle_ns", "idle", KS_COLUMN_JSON, idle_ns),
     IDLE_CAUSES(ks_step, KS_COLUMN_JSON),
-    STEP_PHASE(KS_PHASE_DATA, "data", KS_COLUMN_JSON),
-    STEP_PHASE(KS_PHASE_TRANSFER, "transfer", KS_COLUMN_JSON),
-    STEP_PHASE(KS_PHASE_FORWARD, "forward", KS_COLUMN_JSON),
-    STEP_PHASE(KS_PHASE_LOSS, "loss", KS_COLUMN_JSON),
-    STEP_PHASE(KS_PHASE_BACKWARD, "backward", KS_COLUMN_JSON),
-    STEP_PHASE(KS_PHASE_OPTIMIZER, "optimizer", KS_COLUMN_JSON),
-    STEP_PHASE(KS_PHASE_OTHER, "other", KS_COLUMN_JSON),
+    STEP_PHASES(KS_COLUMN_JSON),
     {.key = NULL},
 };
 
@@ -175,22 +160,10 @@ const struct ks_list ks_list_steps = {
 
 /* A second look at the steps, for the screen: why the device did not work. */
 static const struct ks_column idle_columns[] = {
-    {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
-    {.key = "rank",
-     .title = "rank",
-     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
-     .cell = step_rank,
-     .reason = NO_RANK},
-    {.key = "dur_ns",
-     .title = "time",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_BOTH,
-     KS_COLUMN_OF(ks_step, dur_ns)},
-    {.key = "idle_ns",
-     .title = "idle",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_BOTH,
-     KS_COLUMN_OF(ks_step, idle_ns)},
+    STEP_NUMBER,
+    STEP_RANK,
+    STEP_TIME("dur_ns", "time", KS_COLUMN_BOTH, dur_ns),
+    STEP_TIME("idle_ns", "idle", KS_COLUMN_BOTH, idle_ns),
     IDLE_CAUSES(ks_step, KS_COLUMN_BOTH),
     {.key = NULL},
 };
@@ -207,29 +180,11 @@ const struct ks_list ks_list_idle = {
 
 /* The same rows as steps, by what they are for; JSON has these numbers in steps[].phases_ns. */
 static const struct ks_column phase_columns[] = {
-    {.key = "number", .title = "step", .places = KS_COLUMN_BOTH, KS_COLUMN_OF(ks_step, number)},
-    {.key = "rank",
-     .title = "rank",
-     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
-     .cell = step_rank,
-     .reason = NO_RANK},
-    {.key = "complete",
-     .title = "complete",
-     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
-     .field = KS_FIELD_BOOL,
-     KS_COLUMN_OF(ks_step, is_complete)},
-    {.key = "dur_ns",
-     .title = "time",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_BOTH,
-     KS_COLUMN_OF(ks_step, dur_ns)},
-    STEP_PHASE(KS_PHASE_DATA, "data", KS_COLUMN_BOTH),
-    STEP_PHASE(KS_PHASE_TRANSFER, "transfer", KS_COLUMN_BOTH),
-    STEP_PHASE(KS_PHASE_FORWARD, "forward", KS_COLUMN_BOTH),
-    STEP_PHASE(KS_PHASE_LOSS, "loss", KS_COLUMN_BOTH),
-    STEP_PHASE(KS_PHASE_BACKWARD, "backward", KS_COLUMN_BOTH),
-    STEP_PHASE(KS_PHASE_OPTIMIZER, "optimizer", KS_COLUMN_BOTH),
-    STEP_PHASE(KS_PHASE_OTHER, "other", KS_COLUMN_BOTH),
+    STEP_NUMBER,
+    STEP_RANK,
+    STEP_COMPLETE,
+    STEP_TIME("dur_ns", "time", KS_COLUMN_BOTH, dur_ns),
+    STEP_PHASES(KS_COLUMN_BOTH),
     {.key = NULL},
 };
 

@@ -5,13 +5,12 @@ import re
 from twin_intervals import intersect, length, union
 from twin_read import WORK
 
-SYNC = re.compile(r"(cu|hip|xpu|ze|ur|mtia).*(Stream|Device|Event|Thread|Ctx)Synchronize")
-VENDOR = re.compile(r"cu|hip|xpu|ze|ur|mtia")
+SYNC = re.compile(r"Synchronize|QueueFinish|EventWait")
 
 
 def is_sync(name):
     is_copy = "emcpy" in name and "Async" not in name and "Node" not in name
-    return bool(SYNC.match(name)) or (is_copy and bool(VENDOR.match(name)))
+    return is_copy or bool(SYNC.search(name))
 
 
 def calls_of(source):

@@ -28,6 +28,8 @@ static void test_parse(void **state)
           "/usr/lib/python3/dist-packages/torch/optim/adam.py", 5, "step");
     check("/opt/x/lib/python3.10/site-packages/foo/bar.py(1): g", KS_FRAME_LIBRARY,
           "/opt/x/lib/python3.10/site-packages/foo/bar.py", 1, "g");
+    check("/x/site-packages/pkg/vendor-packages/torch/a.py(1): g", KS_FRAME_TORCH,
+          "/x/site-packages/pkg/vendor-packages/torch/a.py", 1, "g");
     check("/usr/lib/python3.11/typing.py(2): cast", KS_FRAME_LIBRARY,
           "/usr/lib/python3.11/typing.py", 2, "cast");
     check("transformers/trainer.py(99): train", KS_FRAME_LIBRARY, "transformers/trainer.py", 99,

@@ -3,6 +3,7 @@
  * counts as 2 us in traces that are too small to estimate it. */
 #include <string.h>
 
+#include "analyze/step_lookup.h"
 #include "cmocka_all.h"
 #include "facts_fixture.h"
 
@@ -357,6 +358,22 @@ static void test_cost_is_bounded(void **state)
     facts_fixture_release(&f);
 }
 
+/* The steps name their thread; else the one with the most rows is taken. */
+static void test_thread_of_steps(void **state)
+{
+    (void)state;
+    facts_fixture_init(&f, 0, 0);
+    HOST({1, OP, "aten::mm", 5, 1}, {2, NOTE, "ProfilerStep#1", 0, 100}, {2, OP, "aten::mm", 5, 1},
+         {3, OP, "aten::mm", 5, 1}, {3, OP, "aten::mm", 7, 1}, {3, OP, "aten::mm", 9, 1});
+    facts_fixture_compute(&f, NULL);
+    uint32_t thread = ks_step_lookup_thread(&f.facts, 0);
+    assert_int_equal(ks_trace_track(f.trace, thread)->number, 2);
+    f.facts.steps[0].thread = 0;
+    thread = ks_step_lookup_thread(&f.facts, 0);
+    assert_int_equal(ks_trace_track(f.trace, thread)->number, 3);
+    facts_fixture_release(&f);
+}
+
 /* Each rank's idle time is judged by its own threads. */
 static void test_ranks(void **state)
 {
@@ -396,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_graph),
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_backward_thread),
+        cmocka_unit_test(test_thread_of_steps),
         cmocka_unit_test(test_work_before_launch),
         cmocka_unit_test(test_collective_on_device),
         cmocka_unit_test(test_two_devices),

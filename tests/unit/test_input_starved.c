@@ -53,6 +53,29 @@ static void build(const char *loader, int64_t wait, int64_t op, const char *op_n
     compute();
 }
 
+/* Waits of 10, 40 and 20 ms. */
+static void test_spread_of_waits(void **state)
+{
+    (void)state;
+    static const int64_t waits_ms[] = {10, 40, 20};
+    facts_fixture_init(&f, 0, 0);
+    for (size_t i = 0; i < KS_COUNT_OF(waits_ms); i++) {
+        int64_t at = (int64_t)i * 100 MS;
+        const struct host_row rows[] = {
+            {1, NOTE, steps[i], at, 100 MS},
+            {1, NOTE, single, at + 1 MS, waits_ms[i] MS},
+        };
+        facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+    }
+    compute();
+    const struct ks_input_fact *input = &f.facts.inputs[0];
+    assert_int_equal(input->wait_ns_median, 20 MS);
+    assert_int_equal(input->wait_ns_p95, 40 MS);
+    assert_int_equal(input->wait_ns_max, 40 MS);
+    assert_int_equal(input->first_batch_ns, 10 MS);
+    release();
+}
+
 static const struct ks_finding *only_finding(const char *cause)
 {
     assert_int_equal(findings.count, 1);
@@ -258,10 +281,11 @@ static void test_add(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpu),          cmocka_unit_test(test_cpu),
-        cmocka_unit_test(test_causes),       cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_worker_start), cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_one_pause),    cmocka_unit_test(test_add),
+        cmocka_unit_test(test_gpu),    cmocka_unit_test(test_spread_of_waits),
+        cmocka_unit_test(test_cpu),    cmocka_unit_test(test_causes),
+        cmocka_unit_test(test_silent), cmocka_unit_test(test_worker_start),
+        cmocka_unit_test(test_ranks),  cmocka_unit_test(test_one_pause),
+        cmocka_unit_test(test_add),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Goal: the mean step is what docs/analyses/mean_step.md says, and the rules that read it keep their
- * bounds. Method: the page's example through all analyses; then the rules on mean steps by hand. */
+/* Goal: the mean step is what docs/analyses/mean_step.md says, and the rules that read it keep
+ * their bounds. Method: the page's example through all analyses; then the rules on mean steps by hand. */
 #include <math.h>
 #include <string.h>
 
@@ -22,8 +22,8 @@ enum { STEPS = 3, UNPROFILED = 78000 };
         facts_fixture_device(fixture, rows_, KS_COUNT_OF(rows_));                                  \
     } while (0)
 
-/* A step of the example, us from its start: gemm launched 10..12, runs 20..50; item 52..72; a copy of
- * 1 MiB launched 80..82, runs 84..96; a copy of 4 bytes by the same operator 97..99. */
+/* A step of the example, us from its start: gemm launched 10..12, runs 20..50; item 52..72; a copy
+ * of 1 MiB launched 80..82, runs 84..96; a copy of 4 bytes 97..99. */
 static void add_step(const char *name, int64_t at, int64_t corr)
 {
     enum { US = 1000 };

@@ -32,9 +32,9 @@ static void test_rows(void **state)
     check("kinetoscope.step#3", KS_NAME_MARK);
     check("kinetoscope.stepping", 0);
     check("gloo:all_reduce", KS_NAME_HOST_COMM);
-    check("aten::stack", KS_NAME_COLLATE);
-    check("aten::mm", KS_NAME_FLOPS);
-    check("aten::is_leaf", KS_NAME_DROPPED);
+    check("aten::stack", KS_NAME_ATEN | KS_NAME_COLLATE);
+    check("aten::mm", KS_NAME_ATEN | KS_NAME_FLOPS);
+    check("aten::is_leaf", KS_NAME_ATEN | KS_NAME_DROPPED);
     check("", 0);
 }
 
@@ -58,13 +58,26 @@ static void test_waits(void **state)
     check("cudaHostAlloc", KS_NAME_ALLOCATOR);
     check("cuMemMap", KS_NAME_ALLOCATOR);
     check("zeMemAllocDevice", KS_NAME_ALLOCATOR);
-    check("aten::item", KS_NAME_SYNC);
-    check("aten::_local_scalar_dense", KS_NAME_SYNC);
-    check("aten::nonzero", KS_NAME_SYNC);
-    check("aten::item_like", 0);
+    check("aten::item", KS_NAME_ATEN | KS_NAME_SYNC);
+    check("aten::_local_scalar_dense", KS_NAME_ATEN | KS_NAME_SYNC);
+    check("aten::nonzero", KS_NAME_ATEN | KS_NAME_SYNC);
+    check("aten::item_like", KS_NAME_ATEN);
     check("c10d::barrier", KS_NAME_COMM_WAIT);
     check("_c10d_functional::wait_tensor", KS_NAME_COMM_WAIT);
     check("c10d::allreduce_", 0);
+}
+
+static void test_calls(void **state)
+{
+    (void)state;
+    check("cudaLaunchKernel", KS_NAME_LAUNCH);
+    check("cuLaunchKernelEx", KS_NAME_LAUNCH);
+    check("hipModuleLaunchKernel", KS_NAME_LAUNCH);
+    check("cudaGraphLaunch", KS_NAME_LAUNCH | KS_NAME_GRAPH);
+    check("cudaGraphAddKernelNode", 0);
+    check("cudaEventQuery", 0);
+    check("<built-in method run_backward of torch._C._EngineBase>", KS_NAME_RUN_BACKWARD);
+    check("torch/_tensor.py(9): backward", 0);
 }
 
 static void test_tensor_core(void **state)
@@ -105,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_calls),
         cmocka_unit_test(test_tensor_core),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

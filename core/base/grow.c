@@ -1,0 +1,23 @@
+#include "base/grow.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { ITEMS_MIN = 64 };
+
+enum ks_status ks_grow_array(void *array, size_t count, size_t *capacity, size_t size,
+                             const char *what, struct ks_err *err)
+{
+    void *items;
+    memcpy(&items, array, sizeof(items)); /* a pointer to what, only the caller knows */
+    size_t wanted = *capacity <= SIZE_MAX / 2 ? 2 * *capacity : SIZE_MAX;
+    wanted = wanted < ITEMS_MIN ? ITEMS_MIN : wanted;
+    void *grown = ks_realloc(items, wanted, size);
+    if (!grown) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep %s: count=%zu", what, count);
+    }
+    memcpy(array, &grown, sizeof(grown));
+    *capacity = wanted;
+    return KS_OK;
+}
