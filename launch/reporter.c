@@ -23,10 +23,10 @@
  * took 16 s, with 5 it takes 5 s. */
 enum {
     NICENESS = 5,
-    OOM_SCORE = 500, /* when memory is short, the kernel ends us before the program */
-    LOOK_MS = 1000,  /* file systems of other machines tell of nothing: so we look */
-    PAUSE_MS = 200,  /* between two looks, however much happens in the folder */
-    AGAIN_S = 5,     /* between two reports of the same window */
+    OOM_SCORE = 1000, /* with less, a program that holds most of the memory would go before us */
+    LOOK_MS = 1000,   /* file systems of other machines tell of nothing: so we look */
+    PAUSE_MS = 200,   /* between two looks, however much happens in the folder */
+    AGAIN_S = 5,      /* between two reports of the same window */
 };
 
 /* State of the reporter's process. */
@@ -139,7 +139,6 @@ static void publish(struct watch *watch, const struct ks_window_state *state, bo
         .window = state->number,
         .rank_count = state->rank_count,
         .awaited_count = state->awaited_count,
-        .is_again = state->number == watch->reported.number,
         .is_program_over = is_over,
     };
     watch->options->report(watch->options->report_user, &report);

@@ -40,16 +40,14 @@ static enum ks_json open_array(struct ks_json_cursor *c, bool *more)
     return step;
 }
 
-/* Items of an array, and the last of them that is a number. */
-static enum ks_json take_items(struct ks_json_cursor *c, size_t *count, int64_t *last)
+/* The last item of an array that is a number. */
+static enum ks_json take_last(struct ks_json_cursor *c, int64_t *last)
 {
     bool more;
-    *count = 0;
     enum ks_json step = open_array(c, &more);
     while (step == KS_JSON_OK && more) {
         step = ks_json_take_number(c, last);
         step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
-        *count += 1;
     }
     return step;
 }
@@ -131,7 +129,6 @@ struct document {
     char schema[32];
     char state[16];
     int64_t steps_seen;
-    int64_t ignored;
     bool is_over;
     bool no_memory;
 };
@@ -141,7 +138,6 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
     struct document *doc = user;
     struct ks_run_status *out = doc->out;
     struct ks_run_process *process = &out->process;
-    size_t count;
     if (ks_str_equal(key, KS_STR("schema"))) {
         return take_text(c, doc->schema, sizeof(doc->schema), &doc->no_memory);
     }
@@ -160,11 +156,8 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
     if (ks_str_equal(key, KS_STR("steps_seen"))) {
         return ks_json_take_number(c, &doc->steps_seen);
     }
-    if (ks_str_equal(key, KS_STR("traces"))) {
-        return take_items(c, &out->trace_count, &doc->ignored);
-    }
     if (ks_str_equal(key, KS_STR("window_closed_ns"))) {
-        return take_items(c, &count, &process->window_closed_ns);
+        return take_last(c, &process->window_closed_ns);
     }
     if (ks_str_equal(key, KS_STR("unprofiled_step_ns"))) {
         return take_times(c, &out->before);

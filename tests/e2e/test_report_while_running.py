@@ -379,6 +379,7 @@ def test_the_reporter_holds_nothing_and_stays_behind(tmp_path):
     assert os.getpgid(pid) == pid != os.getpgid(process.pid)
     assert os.getsid(pid) == os.getsid(process.pid)
     assert os.getpriority(os.PRIO_PROCESS, pid) == 5
+    assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
     assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 1
     program = next(p for p, name in children_of(process.pid) if p != pid)
     assert os.getpriority(os.PRIO_PROCESS, program) == os.getpriority(os.PRIO_PROCESS, 0)
