@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
+from kinetoscope.run_status import rank_of_environment  # noqa: E402
 from kinetoscope.torch.call_counter import CallCounter  # noqa: E402
 from kinetoscope.torch.explain import explain  # noqa: E402
 from kinetoscope.torch.step_counter import StepCounter  # noqa: E402
@@ -157,3 +158,20 @@ def test_missing_windows_are_explained(ended_by, is_over, words):
     spec, finder = WindowSpec.parse("1:1:3:3"), StepFinder(None, lambda: False)
     notes = {"steps_recorded": 1}
     assert explain(spec, finder, notes, ended_by, False, is_over, False) == words
+
+
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({}, 0),
+        ({"RANK": "3", "SLURM_PROCID": "4"}, 3),
+        ({"RANK": "²", "SLURM_PROCID": "4"}, 4),
+        ({"RANK": "-1", "PMI_RANK": "6"}, 6),
+    ],
+)
+def test_rank_of_environment(monkeypatch, variables, rank):
+    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert rank_of_environment() == rank
