@@ -306,6 +306,26 @@ train(30, after_step)
     assert "2 of 3 steps: the program started a profiler" in recorded.status["explanation"]
 
 
+@pytest.mark.parametrize(("at", "kept"), [(9, 3), (10, 1)])
+def test_own_profiler_in_one_of_several_windows(tmp_path, at, kept):
+    """A window without a step is tried again, one with a step counts; the next one comes."""
+    program = write_program(
+        tmp_path,
+        TRAIN
+        + f"""
+own = torch.profiler.profile()
+train(30, lambda number: own.start() if number == {at} else own.stop() if number == 13 else None)
+""",
+    )
+    recorded = run_recorded(tmp_path, program, steps="3:0:3:3", stacks="0")
+    status = recorded.status
+    assert [name.split(".")[2] for name in status["traces"]] == ["window1", "window2", "window3"]
+    assert status["window_ended_by"][::2] == ["steps", "steps"]
+    marks = recorded.clean(1).steps()
+    assert len(marks) - (recorded.clean(1).about["cut_step"] is not None) == kept
+    assert (status["state"], status["explanation"]) == ("done", None)
+
+
 def test_torch_that_is_never_imported(tmp_path):
     recorded = run_both(
         tmp_path,
