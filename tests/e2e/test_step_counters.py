@@ -105,6 +105,14 @@ def test_start_up_is_no_step_time():
     assert times.before_ns == [100, 101, 102, 103, 104]
 
 
+@pytest.mark.parametrize(("last", "agree"), [(110, True), (111, False), (91, True), (90, False)])
+def test_times_agree_within_ten_percent(last, agree):
+    times = StepTimes()
+    for dur_ns in (900, 900, 900, 100, 100, 100, 100, last):
+        times.add_before(dur_ns)
+    assert times.agree() is agree
+
+
 def test_short_wait_keeps_half_of_its_times():
     times = StepTimes()
     for dur_ns in (900, 100, 101):
@@ -129,6 +137,22 @@ def test_higher_sign_takes_over_and_lower_ones_are_silent():
     assert (finder.step_count, finder.restarts) == (1, 1)
     assert not finder.is_step_end(LOADER, 1)
     assert (finder.step_count, finder.source_name) == (1, "optimizer")
+
+
+def test_of_two_loaders_the_first_counts_until_it_is_used_up():
+    """Batches of "A" and "B" by turns; requests of "A" end steps, the first of all ends none."""
+    finder = StepFinder(None, lambda: False)
+    ends = [finder.is_step_end(LOADER, key) for key in "ABABAB" + "BBB"]
+    assert ends == [False, False, True, False, True, False] + [False, True, True]
+
+
+def test_epoch_end_of_a_loader_ends_no_step():
+    finder = StepFinder(None, lambda: False)
+    ends = [finder.is_step_end(LOADER, "A") for _ in range(3)]
+    assert not finder.epoch_ended("B")
+    assert finder.epoch_ended("A")
+    ends += [finder.is_step_end(LOADER, "A") for _ in range(2)]
+    assert ends == [False, True, True, False, True]
 
 
 def test_loader_of_a_program_with_an_idle_optimizer_counts_after_a_while():
