@@ -11,9 +11,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
-from kinetoscope.run_status import rank_of_environment  # noqa: E402
+from kinetoscope.run_status import RunStatus, rank_of_environment  # noqa: E402
 from kinetoscope.torch.call_counter import CallCounter  # noqa: E402
 from kinetoscope.torch.explain import explain  # noqa: E402
+from kinetoscope.torch.joint_start import JointStart  # noqa: E402
 from kinetoscope.torch.step_counter import StepCounter  # noqa: E402
 from kinetoscope.torch.step_finder import LOADER, OPTIMIZER, StepFinder  # noqa: E402
 from kinetoscope.torch.step_times import StepTimes  # noqa: E402
@@ -93,6 +94,46 @@ def test_module_with_most_time_is_the_clock(sequence, durations, steps):
     counter = CallCounter()
     play(counter, sequence, durations)
     assert counter.step_count == steps
+
+
+def test_modules_that_last_about_as_long_do_not_change_the_clock():
+    counter = CallCounter()
+    assert play(counter, "ABABABAB", {"A": 10, "B": 15}) == "A.A.A.A."
+    assert counter.clock_changes == 0
+
+
+def ranks(folder, count=2):
+    statuses = [RunStatus(str(folder), rank) for rank in range(count)]
+    return [JointStart(status, count) for status in statuses]
+
+
+def test_ranks_begin_at_the_step_that_rank_0_says(tmp_path):
+    """The other one has ended a step more, and its own times never agree."""
+    leader, other = ranks(tmp_path)
+    assert not other.is_due(11, False)
+    assert not leader.is_due(10, True)
+    assert [leader.is_due(step, False) for step in (11, 12)] == [False, True]
+    assert other.is_due(12, False)
+
+
+def test_rank_that_hears_nothing_begins_by_itself(tmp_path):
+    _, other = ranks(tmp_path)
+    due = [other.is_due(step, step == 20) for step in range(10, 60)]
+    assert due.index(True) + 10 == 20 + 32
+    assert all(due[due.index(True) :])
+
+
+def test_word_of_an_earlier_start_is_forgotten(tmp_path):
+    leader, _ = ranks(tmp_path)
+    leader.is_due(3, True)
+    leader, other = ranks(tmp_path)
+    assert not other.is_due(30, False)
+
+
+def test_rank_alone_begins_when_its_times_agree(tmp_path):
+    (alone,) = ranks(tmp_path, 1)
+    assert [alone.is_due(1, False), alone.is_due(2, True)] == [False, True]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_start_up_is_no_step_time():
