@@ -236,7 +236,7 @@ def test_named_mark_that_never_comes(tmp_path):
 
 
 def test_loader_gives_the_steps(tmp_path):
-    """No batch counts twice, no epoch end counts, and what lies between epochs is no step's time."""
+    """No batch counts twice, no epoch end counts, and a pause between epochs is no step's time."""
     recorded = run_both(
         tmp_path,
         SETUP
