@@ -60,9 +60,10 @@ def check_ranks(recorded, ranks, steps, first_step=None):
 
 def test_torchrun(tmp_path):
     program = write_program(tmp_path, DDP)
-    ports = ("--master_port=29611", "--master_port=29613")
-    words = [("--nproc_per_node=2", port, program) for port in ports]
-    recorded, plain = run_beside(tmp_path, *words, executable=(BIN / "torchrun",))
+    words = ("--nproc_per_node=2", "--master_port=29611", program)
+    torchrun = (BIN / "torchrun",)
+    recorded = run_recorded(tmp_path, *words, executable=torchrun)
+    plain = finish(start_plain(tmp_path, *words, executable=torchrun))
     assert recorded.returncode == plain.returncode == 0, recorded.stderr
     assert recorded.stdout == plain.stdout
     assert [len(set(lines)) for lines in losses(tmp_path)] == [1, 1]
