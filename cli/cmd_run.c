@@ -194,7 +194,7 @@ static const struct ks_cli_option run_options[] = {
      "for ever. auto, the default: as soon as steps take equally long."},
     {"max-seconds", 0, "N", NULL, "End a window after N seconds (default 60)."},
     {"max-trace", 0, "SIZE", NULL,
-     "End a window when the text of its trace gets larger than SIZE (512M, 2G; default 1G)."},
+     "End a window before the text of its trace gets larger than SIZE (512M, 2G; default 1G)."},
     {"step-mark", 0, "NAME", NULL,
      "The region of this name (record_function) is a step; else steps are found."},
     {"no-stacks", 0, NULL, NULL, "Leave out the extra step that is recorded with Python stacks."},

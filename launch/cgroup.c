@@ -1,11 +1,10 @@
 #include "launch/cgroup.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/proc.h"
 
 /* Without a number above this, version 1 means "no limit" (it rounds INT64_MAX to pages). */
 static const long long NO_LIMIT_MIN = 1LL << 60;
@@ -14,14 +13,8 @@ static bool read_text(const char *dir, const char *name, char *out, size_t size)
 {
     char path[KS_CGROUP_PATH_SIZE + 64];
     int len = snprintf(path, sizeof(path), "%s/%s", dir, name);
-    int fd = *dir && len > 0 && (size_t)len < sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t got = read(fd, out, size - 1);
-    close(fd);
-    out[got > 0 ? got : 0] = '\0';
-    return got > 0;
+    out[0] = '\0';
+    return *dir && len > 0 && (size_t)len < sizeof(path) && ks_proc_read_text(path, out, size);
 }
 
 /* The number behind `key` and a blank at the start of a line; -1 when it is not there. */

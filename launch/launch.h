@@ -18,7 +18,6 @@ struct ks_launch_window_report {
     int64_t window;
     size_t rank_count;    /* processes whose trace of this window is there */
     size_t awaited_count; /* processes that record and whose trace did not come in time */
-    bool is_again;        /* the same window as before, and more is known now */
     bool is_program_over;
 };
 

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "launch/cgroup.h"
+#include "launch/clock.h"
 
 enum {
     LINES_MAX = 3600,
@@ -38,24 +38,6 @@ struct look {
     struct ks_cgroup cgroup;
 };
 
-static int64_t clock_ns(clockid_t id)
-{
-    struct timespec now;
-    (void)clock_gettime(id, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* Reads the start of a file under /proc; "" when it cannot be. */
-static void read_start(const char *path, char *out, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, out, size - 1) : -1;
-    if (fd >= 0) {
-        close(fd);
-    }
-    out[got > 0 ? got : 0] = '\0';
-}
-
 static bool number_behind(const char *text, const char *key, uint64_t *out)
 {
     const char *at = strstr(text, key);
@@ -74,7 +56,7 @@ static void add_disk(pid_t pid, uint64_t *read_bytes, uint64_t *write_bytes)
     char text[512];
     uint64_t value = 0;
     snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
-    read_start(path, text, sizeof(text));
+    (void)ks_proc_read_text(path, text, sizeof(text));
     *read_bytes += number_behind(text, "\nread_bytes:", &value) ? value : 0;
     *write_bytes += number_behind(text, "\nwrite_bytes:", &value) ? value : 0;
 }
@@ -87,7 +69,7 @@ static int64_t read_pss(const struct ks_process_tree *tree)
         char text[2048];
         uint64_t kib = 0;
         snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)tree->list[i].pid);
-        read_start(path, text, sizeof(text));
+        (void)ks_proc_read_text(path, text, sizeof(text));
         if (number_behind(text, "\nPss:", &kib)) {
             total = (total < 0 ? 0 : total) + (int64_t)kib * 1024;
         }
@@ -132,7 +114,7 @@ static void look_at_machine(struct ks_monitor *monitor, struct look *look)
 {
     char text[4096];
     unsigned long long part[8] = {0};
-    read_start("/proc/stat", text, sizeof(text));
+    (void)ks_proc_read_text("/proc/stat", text, sizeof(text));
     look->machine_cpu = -1.0;
     if (sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &part[0], &part[1], &part[2],
                &part[3], &part[4], &part[5], &part[6], &part[7]) == 8) {
@@ -148,7 +130,7 @@ static void look_at_machine(struct ks_monitor *monitor, struct look *look)
     }
     uint64_t available = 0;
     uint64_t total = 0;
-    read_start("/proc/meminfo", text, sizeof(text));
+    (void)ks_proc_read_text("/proc/meminfo", text, sizeof(text));
     look->available_bytes =
         number_behind(text, "MemAvailable:", &available) ? (int64_t)available * 1024 : -1;
     look->total_bytes = number_behind(text, "MemTotal:", &total) ? (int64_t)total * 1024 : -1;
@@ -304,9 +286,9 @@ static void read_look(struct ks_monitor *monitor, const struct ks_process_tree *
     ks_cgroup_read(monitor->cgroup_cpu, monitor->cgroup_memory, &look->cgroup);
     bool is_pss_due = monitor->look_count++ % PSS_EVERY == 1; /* at first, little is loaded */
     if (is_pss_due && !monitor->is_pss_costly) {
-        int64_t began_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+        int64_t began_ns = ks_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         monitor->pss_bytes = read_pss(now);
-        int64_t cost_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns;
+        int64_t cost_ns = ks_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns;
         monitor->is_pss_costly = cost_ns > PSS_COST_MAX_NS * (int64_t)now->count;
     }
 }
@@ -318,7 +300,7 @@ static void take_look(struct ks_monitor *monitor, int64_t now_ns)
     if (!ks_process_tree_read(&now, &monitor->tree, monitor->root)) {
         return;
     }
-    struct look look = {.time_ns = clock_ns(CLOCK_REALTIME),
+    struct look look = {.time_ns = ks_clock_ns(CLOCK_REALTIME),
                         .interval_ns = now_ns - monitor->looked_at_ns};
     read_look(monitor, &now, &look);
     if (monitor->looked_at_ns != 0 && now.count > 0) {
@@ -351,9 +333,10 @@ int64_t ks_monitor_tick(struct ks_monitor *monitor, int64_t now_ns)
         return INT64_MAX;
     }
     if (now_ns >= monitor->next_ns) {
-        int64_t began_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID); /* waiting for a core is no cost */
+        int64_t began_ns =
+            ks_clock_ns(CLOCK_PROCESS_CPUTIME_ID); /* waiting for a core is no cost */
         take_look(monitor, now_ns);
-        int64_t cost_ns = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns) * COST_SHARE;
+        int64_t cost_ns = (ks_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns) * COST_SHARE;
         monitor->next_ns =
             now_ns + (cost_ns > monitor->interval_ns ? cost_ns : monitor->interval_ns);
     }

@@ -1,53 +1,9 @@
 #include "launch/process_tree.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-
-/* The fields that proc(5) numbers 3, 4, 14, 15, 20, 22 and 24; the name may hold blanks and
- * brackets, so counting starts behind the last one. */
-static bool parse_stat(const char *line, struct ks_process *out)
-{
-    const char *after_name = strrchr(line, ')');
-    unsigned long long user = 0;
-    unsigned long long system = 0;
-    unsigned long long start = 0;
-    long threads = 0;
-    long pages = 0;
-    if (!after_name ||
-        sscanf(after_name,
-               ") %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %ld %*d "
-               "%llu %*u %ld",
-               &out->state, &out->parent, &user, &system, &threads, &start, &pages) != 7) {
-        return false;
-    }
-    out->cpu_ticks = user + system;
-    out->thread_count = threads > 0 ? (uint64_t)threads : 0;
-    out->start_ticks = start;
-    out->rss_pages = pages > 0 ? (uint64_t)pages : 0;
-    return true;
-}
-
-bool ks_process_read(pid_t pid, struct ks_process *out)
-{
-    char path[32];
-    char line[1024];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t len = read(fd, line, sizeof(line) - 1);
-    close(fd);
-    line[len > 0 ? len : 0] = '\0';
-    *out = (struct ks_process){.pid = pid};
-    return parse_stat(line, out);
-}
 
 static int compare_pids(const void *a, const void *b)
 {

@@ -2,20 +2,7 @@
 #ifndef KS_LAUNCH_PROCESS_TREE_H
 #define KS_LAUNCH_PROCESS_TREE_H
 
-#include <sys/types.h>
-
-#include <kscope/kscope.h>
-
-/* One line of /proc/<pid>/stat. A number is reused, number and start together are not. */
-struct ks_process {
-    pid_t pid;
-    pid_t parent;
-    char state;           /* 'R', 'S', 'T', 'Z', ... */
-    uint64_t start_ticks; /* clock ticks since boot */
-    uint64_t cpu_ticks;   /* user and system time so far */
-    uint64_t thread_count;
-    uint64_t rss_pages;
-};
+#include "base/proc.h"
 
 /* Sorted by pid. A member stays one when its parent ends and it goes on. */
 struct ks_process_tree {
@@ -24,8 +11,6 @@ struct ks_process_tree {
     size_t capacity;
 };
 
-/* Reads one process; false when there is none. */
-bool ks_process_read(pid_t pid, struct ks_process *out);
 /* `root`, its descendants, and members of `before` that still live; `out` must be empty. False when
  * /proc cannot be read or memory is short; `out` stays empty then. */
 bool ks_process_tree_read(struct ks_process_tree *out, const struct ks_process_tree *before,

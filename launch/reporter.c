@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "launch/clock.h"
 #include "launch/monitor.h"
 #include "launch/schedule.h"
 
@@ -22,10 +23,10 @@
  * took 16 s, with 5 it takes 5 s. */
 enum {
     NICENESS = 5,
-    OOM_SCORE = 500, /* when memory is short, the kernel ends us before the program */
-    LOOK_MS = 1000,  /* file systems of other machines tell of nothing: so we look */
-    PAUSE_MS = 200,  /* between two looks, however much happens in the folder */
-    AGAIN_S = 5,     /* between two reports of the same window */
+    OOM_SCORE = 1000, /* with less, a program that holds most of the memory would go before us */
+    LOOK_MS = 1000,   /* file systems of other machines tell of nothing: so we look */
+    PAUSE_MS = 200,   /* between two looks, however much happens in the folder */
+    AGAIN_S = 5,      /* between two reports of the same window */
 };
 
 /* State of the reporter's process. */
@@ -41,13 +42,6 @@ struct watch {
     int64_t seen_number; /* the window that is next, and when it was first seen */
     int64_t seen_at_ns;
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* ------------------------------------------------------------------ becoming the reporter */
 
@@ -124,7 +118,7 @@ static bool wait_for_change(struct watch *watch, int64_t until_ns)
 {
     struct pollfd fds[2] = {{.fd = watch->stop_fd, .events = POLLIN},
                             {.fd = watch->notify_fd, .events = POLLIN}};
-    int64_t left_ms = (until_ns - now_ns()) / 1000000 + 1;
+    int64_t left_ms = (until_ns - ks_clock_ns(CLOCK_MONOTONIC)) / 1000000 + 1;
     int timeout_ms = left_ms < 0 ? 0 : left_ms > LOOK_MS ? LOOK_MS : (int)left_ms;
     int count = poll(fds, 2, timeout_ms);
     if (count > 0 && fds[1].revents != 0) {
@@ -145,22 +139,19 @@ static void publish(struct watch *watch, const struct ks_window_state *state, bo
         .window = state->number,
         .rank_count = state->rank_count,
         .awaited_count = state->awaited_count,
-        .is_again = state->number == watch->reported.number,
         .is_program_over = is_over,
     };
     watch->options->report(watch->options->report_user, &report);
     watch->reported = *state;
-    watch->reported_at_ns = now_ns();
+    watch->reported_at_ns = ks_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* How long ago the window closed; writing its trace may have taken a while. A clock that was set
  * meanwhile counts for nothing. */
 static int64_t waited_ns(const struct watch *watch, const struct ks_window_state *state)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    int64_t seen_ns = now_ns() - watch->seen_at_ns;
-    int64_t closed_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - state->closed_ns;
+    int64_t seen_ns = ks_clock_ns(CLOCK_MONOTONIC) - watch->seen_at_ns;
+    int64_t closed_ns = ks_clock_ns(CLOCK_REALTIME) - state->closed_ns;
     bool is_said = state->closed_ns > 0 && closed_ns < 3600 * 1000000000LL;
     return is_said && closed_ns > seen_ns ? closed_ns : seen_ns;
 }
@@ -170,7 +161,7 @@ static bool is_due(struct watch *watch, const struct ks_window_state *state)
 {
     if (state->number != watch->seen_number) {
         watch->seen_number = state->number;
-        watch->seen_at_ns = now_ns();
+        watch->seen_at_ns = ks_clock_ns(CLOCK_MONOTONIC);
     }
     return waited_ns(watch, state) >= ks_window_state_patience_ns(state);
 }
@@ -192,7 +183,7 @@ static void report_next(struct watch *watch, const struct ks_run_folder *folder,
 static void report_again(struct watch *watch, const struct ks_run_folder *folder, bool is_over)
 {
     struct ks_window_state state;
-    bool is_early = now_ns() < watch->reported_at_ns + AGAIN_S * 1000000000LL;
+    bool is_early = ks_clock_ns(CLOCK_MONOTONIC) < watch->reported_at_ns + AGAIN_S * 1000000000LL;
     if (watch->reported.number == 0 || (is_early && !is_over)) {
         return;
     }
@@ -228,7 +219,7 @@ static void watch_run(struct watch *watch)
 {
     bool is_on = true;
     while (is_on) {
-        int64_t next_ns = ks_monitor_tick(&watch->monitor, now_ns());
+        int64_t next_ns = ks_monitor_tick(&watch->monitor, ks_clock_ns(CLOCK_MONOTONIC));
         is_on = wait_for_change(watch, next_ns);
         if (getppid() != watch->parent) {
             break; /* nobody is left to report to */

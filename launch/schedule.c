@@ -50,7 +50,9 @@ static void add_trace(const struct ks_run_window *window, const struct ks_run_pr
     out->bytes += window->bytes;
     out->running_count += !is_over;
     out->stacks_count += window->has_stacks || is_over || !has_stacks;
-    out->timed_count += is_over || process->after_time_count >= KS_SCHEDULE_AFTER_TIMES;
+    /* Only behind the last window steps are timed. */
+    out->timed_count += is_over || process->state == KS_RUN_WAITING ||
+                        process->after_time_count >= KS_SCHEDULE_AFTER_TIMES;
     if (process && (out->closed_ns == 0 || process->window_closed_ns < out->closed_ns)) {
         out->closed_ns = process->window_closed_ns;
     }

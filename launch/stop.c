@@ -3,14 +3,9 @@
 #include <signal.h>
 #include <time.h>
 
-enum { ASK_MS = 10000, ASK_LEFT_BEHIND_MS = 3000, LOOK_MS = 50 };
+#include "launch/clock.h"
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
+enum { ASK_MS = 10000, ASK_LEFT_BEHIND_MS = 3000, LOOK_MS = 50 };
 
 /* Signals members that are still the processes they were. */
 static size_t signal_tree(const struct ks_process_tree *tree, int signal_number)
@@ -38,7 +33,8 @@ static void look_again(struct ks_stop *stop)
 
 void ks_stop_begin(struct ks_stop *stop, pid_t child)
 {
-    *stop = (struct ks_stop){.child = child, .deadline_ns = now_ns() + ASK_MS * 1000000LL};
+    *stop = (struct ks_stop){.child = child,
+                             .deadline_ns = ks_clock_ns(CLOCK_MONOTONIC) + ASK_MS * 1000000LL};
     look_again(stop);
     kill(child, SIGTERM);
     kill(child, SIGCONT); /* one that is stopped would not hear of it */
@@ -47,7 +43,7 @@ void ks_stop_begin(struct ks_stop *stop, pid_t child)
 void ks_stop_continue(struct ks_stop *stop)
 {
     look_again(stop);
-    if (!stop->is_forced && now_ns() >= stop->deadline_ns) {
+    if (!stop->is_forced && ks_clock_ns(CLOCK_MONOTONIC) >= stop->deadline_ns) {
         stop->is_forced = true;
         (void)signal_tree(&stop->tree, SIGKILL);
     }
@@ -55,9 +51,9 @@ void ks_stop_continue(struct ks_stop *stop)
 
 void ks_stop_end(struct ks_stop *stop)
 {
-    int64_t deadline_ns = now_ns() + ASK_LEFT_BEHIND_MS * 1000000LL;
+    int64_t deadline_ns = ks_clock_ns(CLOCK_MONOTONIC) + ASK_LEFT_BEHIND_MS * 1000000LL;
     size_t left = signal_tree(&stop->tree, SIGTERM);
-    while (left > 0 && now_ns() < deadline_ns) {
+    while (left > 0 && ks_clock_ns(CLOCK_MONOTONIC) < deadline_ns) {
         struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
         (void)nanosleep(&pause, NULL);
         left = signal_tree(&stop->tree, 0);

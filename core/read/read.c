@@ -274,6 +274,16 @@ static enum ks_status apply_status_files(struct ks_trace_builder *builder, struc
     return KS_OK;
 }
 
+/* Windows first: the stacks of one window say nothing of another. */
+static enum ks_status choose_files(const struct ks_read_options *options,
+                                   struct ks_file_list *files, struct ks_arena *arena,
+                                   struct ks_err *err)
+{
+    struct ks_stacks_list unread = {.arena = arena};
+    KS_TRY(ks_run_folder_choose(files, options->window, arena, err));
+    return ks_stacks_list_take(options->stacks ? options->stacks : &unread, files, err);
+}
+
 enum ks_status ks_read_paths(const struct ks_read_options *options,
                              struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
 {
@@ -287,13 +297,8 @@ enum ks_status ks_read_paths(const struct ks_read_options *options,
             ks_err_prefix(err, options->paths[i]);
         }
     }
-    struct ks_stacks_list unread = {.arena = &arena};
-    struct ks_stacks_list *stacks = options->stacks ? options->stacks : &unread;
     if (status == KS_OK && !options->any_run) {
-        status = ks_stacks_list_take(stacks, &files, err);
-    }
-    if (status == KS_OK && !options->any_run) {
-        status = ks_run_folder_choose(&files, options->window, &arena, err);
+        status = choose_files(options, &files, &arena, err);
     }
     if (status == KS_OK) {
         status = read_files(options, &files, builder, err);

@@ -258,8 +258,8 @@ static bool is_of_window(const struct ks_file_list *files, size_t index, int64_t
     return entry->is_given || !is_superseded(files, index, &name);
 }
 
-static enum ks_status keep_window(struct ks_file_list *files, int64_t window,
-                                  struct ks_arena *arena, struct ks_err *err)
+enum ks_status ks_run_folder_choose(struct ks_file_list *files, int64_t window,
+                                    struct ks_arena *arena, struct ks_err *err)
 {
     struct ks_file_list kept = {0};
     for (size_t i = 0; i < files->count; i++) {
@@ -267,19 +267,13 @@ static enum ks_status keep_window(struct ks_file_list *files, int64_t window,
             KS_TRY(ks_file_list_append(&kept, &files->list[i], arena, err));
         }
     }
-    if (kept.count == 0) {
+    if (files->count > 0 && kept.count == 0) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
                        "Cannot choose window: no trace of window %lld of a run is there",
                        (long long)window);
     }
     *files = kept;
     return KS_OK;
-}
-
-enum ks_status ks_run_folder_choose(struct ks_file_list *files, int64_t window,
-                                    struct ks_arena *arena, struct ks_err *err)
-{
-    return files->count > 0 ? keep_window(files, window, arena, err) : KS_OK;
 }
 
 /* ------------------------------------------------------------------ what the status adds */

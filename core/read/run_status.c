@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/proc.h"
 #include "read/json_members.h"
 #include "read/json_string.h"
 #include "read/reader.h"
@@ -40,16 +40,14 @@ static enum ks_json open_array(struct ks_json_cursor *c, bool *more)
     return step;
 }
 
-/* Items of an array, and the last of them that is a number. */
-static enum ks_json take_items(struct ks_json_cursor *c, size_t *count, int64_t *last)
+/* The last item of an array that is a number. */
+static enum ks_json take_last(struct ks_json_cursor *c, int64_t *last)
 {
     bool more;
-    *count = 0;
     enum ks_json step = open_array(c, &more);
     while (step == KS_JSON_OK && more) {
         step = ks_json_take_number(c, last);
         step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
-        *count += 1;
     }
     return step;
 }
@@ -131,7 +129,6 @@ struct document {
     char schema[32];
     char state[16];
     int64_t steps_seen;
-    int64_t ignored;
     bool is_over;
     bool no_memory;
 };
@@ -141,7 +138,6 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
     struct document *doc = user;
     struct ks_run_status *out = doc->out;
     struct ks_run_process *process = &out->process;
-    size_t count;
     if (ks_str_equal(key, KS_STR("schema"))) {
         return take_text(c, doc->schema, sizeof(doc->schema), &doc->no_memory);
     }
@@ -160,11 +156,8 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
     if (ks_str_equal(key, KS_STR("steps_seen"))) {
         return ks_json_take_number(c, &doc->steps_seen);
     }
-    if (ks_str_equal(key, KS_STR("traces"))) {
-        return take_items(c, &out->trace_count, &doc->ignored);
-    }
     if (ks_str_equal(key, KS_STR("window_closed_ns"))) {
-        return take_items(c, &count, &process->window_closed_ns);
+        return take_last(c, &process->window_closed_ns);
     }
     if (ks_str_equal(key, KS_STR("unprofiled_step_ns"))) {
         return take_times(c, &out->before);
@@ -205,38 +198,18 @@ enum ks_status ks_run_status_parse(struct ks_str text, struct ks_run_status *out
 
 /* ------------------------------------------------------------------ does the process live? */
 
-/* State letter and start (clock ticks since boot) of a process; false when there is none. */
-static bool read_process_stat(int64_t pid, char *state, unsigned long long *start_ticks)
-{
-    char path[64];
-    char line[1024];
-    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        return false;
-    }
-    size_t len = fread(line, 1, sizeof(line) - 1, file);
-    fclose(file);
-    line[len] = '\0';
-    const char *after_name = strrchr(line, ')'); /* the name may hold anything */
-    return after_name && sscanf(after_name,
-                                ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                                "%*d %*d %*d %llu",
-                                state, start_ticks) == 2;
-}
-
 /* A process that began after the file was written has only inherited the number. */
 static bool is_alive(int64_t pid, const struct timespec *written)
 {
-    char state = 0;
-    unsigned long long ticks = 0;
+    struct ks_process process;
     struct timespec boot;
     struct timespec now;
-    if (pid <= 0 || !read_process_stat(pid, &state, &ticks) || state == 'Z' || state == 'X' ||
-        clock_gettime(CLOCK_BOOTTIME, &boot) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) {
+    if (pid <= 0 || pid > INT32_MAX || !ks_process_read((pid_t)pid, &process) ||
+        process.state == 'Z' || process.state == 'X' || clock_gettime(CLOCK_BOOTTIME, &boot) != 0 ||
+        clock_gettime(CLOCK_REALTIME, &now) != 0) {
         return false;
     }
-    int64_t age_s = boot.tv_sec - (int64_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
+    int64_t age_s = boot.tv_sec - (int64_t)process.start_ticks / sysconf(_SC_CLK_TCK);
     return now.tv_sec - age_s <= written->tv_sec + CLOCK_SLACK_S;
 }
 

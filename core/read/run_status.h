@@ -16,8 +16,7 @@ struct ks_run_times {
 
 struct ks_run_status {
     struct ks_run_process process; /* is_running is what the process and the clock say now */
-    size_t trace_count;
-    struct ks_run_times before; /* steps without a profiler before the windows, and after them */
+    struct ks_run_times before;    /* steps without a profiler before the windows, and after them */
     struct ks_run_times after;
 };
 

@@ -1,8 +1,8 @@
 """What one process of a `kscope run` says about itself: a small file in the run's folder.
 
-`kscope run` reads it to explain why there is no trace; a report does not, it reads the member
-`kinetoscope` of the trace itself. It is JSON, but its name does not end in .json, so that nobody
-takes it for a trace. Each member stands on a line of its own: the launcher needs no JSON parser.
+`kscope run` learns from it what to wait for and why there is no trace; a report takes from it the
+times of steps behind the window, which no trace can hold. It is JSON, a member a line, but its name
+does not end in .json, so that nobody takes it for a trace.
 The file is replaced as a whole (temporary name, then rename), so it is always complete, however the
 process ends.
 """
@@ -13,7 +13,6 @@ import sys
 SCHEMA = "kinetoscope.run/1"
 ARGV_WORDS_MAX = 64
 ARGV_CHARS_MAX = 256
-STEP_TIMES_MAX = 512
 
 
 class RunStatus:

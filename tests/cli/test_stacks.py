@@ -23,8 +23,8 @@ def split(folder):
     return clean
 
 
-def report(path):
-    command = [PROGRAM, "report", "--json", str(path)]
+def report(path, *words):
+    command = [PROGRAM, "report", "--json", *words, str(path)]
     out = subprocess.run(command, check=True, timeout=60, capture_output=True, env=environment())
     return json.loads(out.stdout)
 
@@ -52,3 +52,21 @@ def test_recording_with_stacks_alone_is_a_trace(tmp_path):
     clean = split(tmp_path)
     clean.unlink()
     assert report(tmp_path)["syncs"][0]["where"]["line"] == 109
+
+
+def test_each_window_has_places_of_its_own(tmp_path):
+    """In the first window of a run the call came from another line."""
+    clean = split(tmp_path).read_bytes()
+    stacks = (tmp_path / "r0.window1.stacks.pt.trace.json").read_bytes()
+    out = tmp_path / "out"
+    out.mkdir()
+    for window, place in ((1, b"gen_corpus.py(7)"), (2, b"gen_corpus.py(109)")):
+        moved = stacks.replace(b"gen_corpus.py(109)", place)
+        stem = out / f"rank0.pid1.window{window}"
+        pathlib.Path(f"{stem}.pt.trace.json.gz").write_bytes(gzip.compress(clean))
+        pathlib.Path(f"{stem}.stacks.pt.trace.json.gz").write_bytes(gzip.compress(moved))
+    lines = [
+        report(out, *words)["syncs"][0]["where"]["line"]
+        for words in ((), ("--window", "2"), ("--window", "1"))
+    ]
+    assert lines == [109, 109, 7]

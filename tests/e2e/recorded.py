@@ -12,8 +12,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+from warm_python import WarmPython
+
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
+WARM = None  # a Python that has torch already (warm_python.py)
+FRESH = (sys.executable,)
 
 
 def plain_environment(**more):
@@ -111,10 +115,12 @@ def write_program(folder, text, name="program.py"):
     return path
 
 
-def start(command, folder, env):
-    return subprocess.Popen(
-        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def start(executable, words, folder, env):
+    words = [str(word) for word in words]
+    if executable is WARM:
+        return WarmPython([sys.executable, *words], folder, env)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*executable, *words], cwd=folder, env=env, **pipes)
 
 
 def finish(process):
@@ -125,32 +131,31 @@ def finish(process):
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def start_recorded(folder, *words, steps="3:1:3", executable=(sys.executable,), **more):
+def start_recorded(folder, *words, steps="3:1:3", executable=WARM, **more):
     out = folder / "out"
     out.mkdir()
-    command = [*executable, *map(str, words)]
-    return start(command, folder, hook_environment(out, steps, **more))
+    return start(executable, words, folder, hook_environment(out, steps, **more))
 
 
 def run_recorded(folder, *words, **more):
     return Recorded(finish(start_recorded(folder, *words, **more)), folder / "out")
 
 
-def start_plain(folder, *words, executable=(sys.executable,)):
-    return start([*executable, *map(str, words)], folder, plain_environment())
+def start_plain(folder, *words, executable=WARM):
+    return start(executable, words, folder, plain_environment())
 
 
 def run_plain(folder, *words, **more):
     return finish(start_plain(folder, *words, **more))
 
 
-def run_both(folder, text, steps="3:1:3", **more):
+def run_both(folder, text, steps="3:1:3", executable=WARM, **more):
     """The recorded run, after it was found to be like the one without us: words, losses, ending."""
     program = write_program(folder, text)
     other_folder = folder / "plain"
     other_folder.mkdir()
-    plain = start_plain(other_folder, program)  # both at once: most of the time is torch's start
-    recorded = run_recorded(folder, program, steps=steps, **more)
+    plain = start_plain(other_folder, program, executable=executable)  # both at once
+    recorded = run_recorded(folder, program, steps=steps, executable=executable, **more)
     plain = finish(plain)
     assert recorded.stdout == plain.stdout, recorded.stderr
     assert recorded.returncode == plain.returncode, recorded.stderr

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from recorded import run_both, run_plain, run_recorded, write_program
+from recorded import FRESH, WARM, finish, run_both, run_recorded, start_plain, write_program
 
 BIN = Path(sys.executable).parent
 
@@ -29,6 +29,13 @@ open(f"losses.{dist.get_rank()}", "a").write(" ".join(losses) + "\\n")
 dist.barrier()  # gloo may abort a rank whose peer is gone
 dist.destroy_process_group()
 """
+
+
+def run_beside(folder, words, plain_words, executable):
+    """The recorded run, and at the same time one without us."""
+    plain = start_plain(folder, *plain_words, executable=executable)
+    recorded = run_recorded(folder, *words, executable=executable)
+    return recorded, finish(plain)
 
 
 def losses(folder):
@@ -54,8 +61,9 @@ def check_ranks(recorded, ranks, steps, first_step=None):
 def test_torchrun(tmp_path):
     program = write_program(tmp_path, DDP)
     words = ("--nproc_per_node=2", "--master_port=29611", program)
-    recorded = run_recorded(tmp_path, *words, executable=(BIN / "torchrun",))
-    plain = run_plain(tmp_path, *words, executable=(BIN / "torchrun",))
+    torchrun = (BIN / "torchrun",)
+    recorded = run_recorded(tmp_path, *words, executable=torchrun)
+    plain = finish(start_plain(tmp_path, *words, executable=torchrun))
     assert recorded.returncode == plain.returncode == 0, recorded.stderr
     assert recorded.stdout == plain.stdout
     assert [len(set(lines)) for lines in losses(tmp_path)] == [1, 1]
@@ -108,8 +116,7 @@ accelerator.end_training()
     )
     words = ("launch", "--cpu", "--num_processes=1", "--num_machines=1", "--mixed_precision=no")
     words = (*words, "--dynamo_backend=no", program)
-    recorded = run_recorded(tmp_path, *words, executable=(BIN / "accelerate",))
-    plain = run_plain(tmp_path, *words, executable=(BIN / "accelerate",))
+    recorded, plain = run_beside(tmp_path, words, words, executable=(BIN / "accelerate",))
     assert recorded.returncode == plain.returncode == 0, recorded.stderr
     assert [len(set(lines)) for lines in losses(tmp_path)] == [1]
     check_ranks(recorded, [0], steps=24, first_step=4)
@@ -133,16 +140,22 @@ def train(steps, after_step=lambda number: None):
 
 def test_shell_script_with_several_programs(tmp_path):
     """python -m, a script and a Python without torch, one after the other, each its own files."""
-    write_program(tmp_path, TRAIN + "train(12)", "first.py")
-    write_program(tmp_path, TRAIN + "train(14)", "second.py")
+    text = """
+import torch
+torch.manual_seed(3)
+model = torch.nn.Linear(8, 2)  # no optimizer, whose first one would take a second
+for _ in range(STEPS):
+    print(model(torch.randn(4, 8)).sum().item().hex())
+"""
+    write_program(tmp_path, text.replace("STEPS", "12"), "first.py")
+    write_program(tmp_path, text.replace("STEPS", "14"), "second.py")
     shell = write_program(
         tmp_path,
         f"set -e\n{sys.executable} -c 'print(1)'\n{sys.executable} -m first x\n"
         f"{sys.executable} second.py y\nexit 3\n",
         "all.sh",
     )
-    recorded = run_recorded(tmp_path, shell, executable=("sh",))
-    plain = run_plain(tmp_path, shell, executable=("sh",))
+    recorded, plain = run_beside(tmp_path, (shell,), (shell,), executable=("sh",))
     assert (recorded.returncode, recorded.stdout) == (plain.returncode, plain.stdout)
     assert recorded.returncode == 3
     assert sorted(status["steps_seen"] for status in recorded.statuses) == [12, 14]
@@ -150,9 +163,12 @@ def test_shell_script_with_several_programs(tmp_path):
         assert recorded._trace(status["traces"][0]).steps() == [4, 5, 6]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_loader_workers_without_an_optimizer(tmp_path, method):
-    """Transforms in workers are modules, and workers are forked inside the window: no steps."""
+@pytest.mark.parametrize(
+    ("method", "stays"), [("fork", False), ("spawn", True), ("forkserver", True)]
+)
+def test_loader_workers_without_an_optimizer(tmp_path, method, stays):
+    """Transforms in workers are modules, and workers are forked inside the window: no steps.
+    Those that import torch anew, which takes longest, serve both epochs."""
     recorded = run_both(
         tmp_path,
         f"""
@@ -168,12 +184,14 @@ class Data(torch.utils.data.Dataset):
 if __name__ == "__main__":
     torch.manual_seed(3)
     loader = torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=1,
-                                         multiprocessing_context="{method}")
+                                         multiprocessing_context="{method}",
+                                         persistent_workers={stays})
     for epoch in range(2):
         for batch in loader:
             print(batch.sum().item().hex())
 """,
         steps="4:1:3",
+        executable=WARM if method == "fork" else FRESH,
     )
     assert (recorded.status["steps_seen"], recorded.status["step_source"]) == (12, "loader")
     assert recorded.clean().steps() == [5, 6, 7]

@@ -121,6 +121,85 @@ def wait_until(is_true, seconds=20):
         time.sleep(0.02)
 
 
+# ---------------------------------------------------------------- begun together
+
+RANKS = """
+def rank_process(rank, seconds, state="done"):
+    if (pid := os.fork()) == 0:
+        me = os.getpid()
+        write_status(OUT, rank=rank, pid=me, state="recording")
+        time.sleep(seconds)
+        if state == "done":
+            write_trace(OUT, rank=rank, pid=me, world=2)
+            write_status(OUT, rank=rank, pid=me)
+        time.sleep(60)
+        os._exit(0)
+"""
+
+
+# Name, what the program does, whether it goes on for ever, options.
+PROGRAMS = [
+    (
+        "late times",
+        """
+        write_trace(OUT, pid=ME, before_ns=[500_000])
+        write_status(OUT, pid=ME, unprofiled_step_ns=[500_000])
+        while not os.path.exists(OUT + "/report.json"): time.sleep(0.05)
+        write_status(OUT, pid=ME, unprofiled_step_after_ns=[900_000] * 20)
+        """,
+        True,
+        (),
+    ),
+    (
+        "late rank",
+        """
+        write_trace(OUT, pid=ME, world=2)
+        write_status(OUT, pid=ME)
+        while not os.path.exists(OUT + "/report.json"): time.sleep(0.05)
+        import run_folder
+        run_folder.span = lambda name, *rest, span=run_folder.span: span(
+            "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+            if name == "aten::mm" else name, "user_annotation", *rest[1:])
+        write_trace(OUT, rank=1, pid=ME + 1, world=2, step_us=50_000)
+        write_status(OUT, rank=1, pid=ME + 1)
+        """,
+        False,
+        (),
+    ),
+    ("two ranks", RANKS + "rank_process(0, 0.2); rank_process(1, 2)", True, ()),
+    ("one rank of two", RANKS + "rank_process(0, 0.2); rank_process(1, 0, 'recording')", True, ()),
+    (
+        "stopped",
+        "write_trace(OUT, pid=ME); write_status(OUT, pid=ME)",
+        True,
+        ("--stop-after",),
+    ),
+    (
+        "deaf",
+        """
+        signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))
+        write_trace(OUT, pid=ME); write_status(OUT, pid=ME, is_over=True)
+        """,
+        True,
+        ("--stop-after",),
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """Runs that wait for seconds, each for itself: begun together, they wait at the same time."""
+    runs = {}
+    for name, text, forever, options in PROGRAMS:
+        folder = tmp_path_factory.mktemp("begun")
+        program = fake_program(folder, text, forever=forever)
+        runs[name] = Run(folder, program, options=("--out", "out", *options))
+    yield runs
+    for run in runs.values():
+        if run.process.poll() is None:
+            end_group(run)
+
+
 # ---------------------------------------------------------------- in time
 
 
@@ -179,41 +258,17 @@ def test_no_wait_when_all_is_there(tmp_path):
     assert "still running" not in (run.out / "report.txt").read_text()
 
 
-def test_what_comes_late_gets_into_the_files_unsaid(tmp_path):
-    program = fake_program(
-        tmp_path,
-        """
-        write_trace(OUT, pid=ME, before_ns=[500_000])
-        write_status(OUT, pid=ME, unprofiled_step_ns=[500_000])
-        while not os.path.exists(OUT + "/report.json"): time.sleep(0.05)
-        write_status(OUT, pid=ME, unprofiled_step_after_ns=[900_000] * 20)
-        """,
-        forever=True,
-    )
-    run = Run(tmp_path, program)
+def test_what_comes_late_gets_into_the_files_unsaid(begun):
+    run = begun["late times"]
     run.wait_for_line("500 us unprofiled")
     wait_until(lambda: "900 us unprofiled" in (run.out / "report.txt").read_text())
     run.end()
     assert run.text.count("unprofiled") == 1
 
 
-def test_another_verdict_at_the_end_is_shown(tmp_path):
+def test_another_verdict_at_the_end_is_shown(begun):
     """Rank 1 comes late, and its steps are spent in the loader."""
-    program = fake_program(
-        tmp_path,
-        """
-        write_trace(OUT, pid=ME, world=2)
-        write_status(OUT, pid=ME)
-        while not os.path.exists(OUT + "/report.json"): time.sleep(0.05)
-        import run_folder
-        run_folder.span = lambda name, *rest, span=run_folder.span: span(
-            "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-            if name == "aten::mm" else name, "user_annotation", *rest[1:])
-        write_trace(OUT, rank=1, pid=ME + 1, world=2, step_us=50_000)
-        write_status(OUT, rank=1, pid=ME + 1)
-        """,
-    )
-    run = Run(tmp_path, program)
+    run = begun["late rank"]
     run.end(None)
     assert run.text.count("Each step takes") == 2
     assert "waits for the data loader" in run.text
@@ -221,42 +276,20 @@ def test_another_verdict_at_the_end_is_shown(tmp_path):
 
 # ---------------------------------------------------------------- ranks and windows
 
-RANKS = """
-def rank_process(rank, seconds, state="done"):
-    if (pid := os.fork()) == 0:
-        me = os.getpid()
-        write_status(OUT, rank=rank, pid=me, state="recording")
-        time.sleep(seconds)
-        if state == "done":
-            write_trace(OUT, rank=rank, pid=me, world=2)
-            write_status(OUT, rank=rank, pid=me)
-        time.sleep(60)
-        os._exit(0)
-"""
 
-
-def test_ranks_are_waited_for(tmp_path):
-    program = fake_program(
-        tmp_path, RANKS + "rank_process(0, 0.2); rank_process(1, 2)", forever=True
-    )
-    run = Run(tmp_path, program)
+def test_ranks_are_waited_for(begun):
+    run = begun["two ranks"]
     run.wait_for_line("window 1 is recorded by all 2 ranks")
     run.wait_for_line("Each step takes")
     document = json.loads((run.out / "report.json").read_text())
     assert sorted(row["rank"] for row in document["inputs"]) == [0, 1]
-    run.process.send_signal(signal.SIGTERM)
-    end_group(run)
 
 
-def test_a_rank_that_does_not_come_is_said(tmp_path):
-    program = fake_program(
-        tmp_path, RANKS + "rank_process(0, 0.2); rank_process(1, 0, 'recording')", forever=True
-    )
-    run = Run(tmp_path, program)
+def test_a_rank_that_does_not_come_is_said(begun):
+    run = begun["one rank of two"]
     shown_at = run.wait_for_line("window 1 is recorded by 1 of 2 ranks")
     (trace,) = run.out.glob("*.window1.pt.trace.json.gz")
     assert shown_at - trace.stat().st_mtime < LIMIT_S
-    end_group(run)
 
 
 def end_group(run):
@@ -288,11 +321,8 @@ def test_each_window_is_reported_and_kept(tmp_path):
 # ---------------------------------------------------------------- --stop-after
 
 
-def test_stop_after_ends_the_program(tmp_path):
-    program = fake_program(
-        tmp_path, "write_trace(OUT, pid=ME); write_status(OUT, pid=ME)", forever=True
-    )
-    run = Run(tmp_path, program, options=("--out", "out", "--stop-after"))
+def test_stop_after_ends_the_program(begun):
+    run = begun["stopped"]
     run.end(None)
     assert run.process.returncode == 0
     assert "the program was ended (--stop-after)" in run.text
@@ -313,16 +343,8 @@ def test_stop_after_ends_what_the_program_started(tmp_path, listens):
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
-def test_a_program_that_does_not_listen_is_killed(tmp_path):
-    program = fake_program(
-        tmp_path,
-        """
-        signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))
-        write_trace(OUT, pid=ME); write_status(OUT, pid=ME, is_over=True)
-        """,
-        forever=True,
-    )
-    run = Run(tmp_path, program, options=("--out", "out", "--stop-after"))
+def test_a_program_that_does_not_listen_is_killed(begun):
+    run = begun["deaf"]
     assert run.end(None) == "heard\n"
     assert run.process.returncode == 0
 
@@ -379,6 +401,7 @@ def test_the_reporter_holds_nothing_and_stays_behind(tmp_path):
     assert os.getpgid(pid) == pid != os.getpgid(process.pid)
     assert os.getsid(pid) == os.getsid(process.pid)
     assert os.getpriority(os.PRIO_PROCESS, pid) == 5
+    assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
     assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 1
     program = next(p for p, name in children_of(process.pid) if p != pid)
     assert os.getpriority(os.PRIO_PROCESS, program) == os.getpriority(os.PRIO_PROCESS, 0)

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 
 import pytest
+import recorded
+from run_folder import fake_program
 
 ROOT = Path(__file__).resolve().parents[2]
 KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
@@ -93,6 +95,11 @@ def run_plain(*words, cwd, env=None, stdin=""):
     )
 
 
+def run_warm(program, cwd, steps="5:1:6"):
+    """With the hook alone, in a Python that has torch already: what the recorder does."""
+    return recorded.run_recorded(cwd, program, steps=steps, stacks="0")
+
+
 def script(folder, text, name="program.py"):
     path = folder / name
     path.write_text(textwrap.dedent(text))
@@ -142,12 +149,6 @@ def test_exit_status_is_the_programs(tmp_path, code, expected):
     done = run("-c", code, cwd=tmp_path)
     assert done.returncode == expected
     assert ("ValueError: mine" in done.stderr) == (expected == 1)
-
-
-def test_exit_status_after_training(tmp_path):
-    done = run(train_script(tmp_path, "train(14); sys.exit(5)"), cwd=tmp_path)
-    assert done.returncode == 5
-    assert len(traces(tmp_path / "out")) == 1
 
 
 def test_exit_status_when_nobody_reads_stderr(tmp_path):
@@ -454,57 +455,26 @@ def test_window_holds_whole_steps(tmp_path):
     assert [path for path in os.listdir(tmp_path / "out") if path.endswith(".tmp")] == []
 
 
-def test_trace_is_there_while_the_program_goes_on(tmp_path):
-    program = train_script(
-        tmp_path,
-        """
-        import glob
-        train(20, lambda n: n == 19 and print("traces", glob.glob("out/*.trace.json.gz")))
-        """,
-    )
-    done = run(program, cwd=tmp_path)
-    assert "traces ['out/rank0.pid" in done.stdout
-
-
-def test_losses_are_identical(tmp_path):
-    program = train_script(tmp_path, "train(20)")
-    assert run(program, cwd=tmp_path).stdout == run_plain(program, cwd=tmp_path).stdout
-
-
-def test_result_is_named_and_goes_to_stderr(tmp_path):
-    program = train_script(tmp_path, "train(14)")
+def test_training_is_as_without_us_and_the_result_is_named(tmp_path):
+    program = train_script(tmp_path, "train(14); sys.exit(5)")
     done = run(program, cwd=tmp_path, options=FIXED[:3])
+    plain = recorded.run_plain(tmp_path, program)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert done.returncode == 5
     (folder,) = [path for path in tmp_path.iterdir() if path.is_dir()]
     assert folder.name.startswith("kscope-program-")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert done.stderr.splitlines()[-1].endswith(f"kscope report {folder.name}")
-    assert all(line.split()[0].isdigit() for line in done.stdout.splitlines())
+    assert len(traces(folder)) == 1
 
 
 def test_full_folder_is_left_alone(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
-    done = run(train_script(tmp_path, "train(14)"), cwd=tmp_path)
+    done = run(fake_program(tmp_path, "write_trace(OUT, pid=ME)"), cwd=tmp_path)
     assert os.listdir(tmp_path / "out") == ["mine"]
     assert len(traces(tmp_path / "out-2")) == 1
     assert "out-2" in done.stderr
-
-
-def test_fewer_steps_than_the_window(tmp_path):
-    done = run(train_script(tmp_path, "train(3)"), cwd=tmp_path)
-    assert done.returncode == 0
-    assert "made 3 optimizer steps, and the window needs 12" in done.stderr
-    assert traces(tmp_path / "out") == []
-
-
-def test_program_that_ends_inside_the_window(tmp_path):
-    done = run(train_script(tmp_path, "train(9)"), cwd=tmp_path)
-    assert "holds 3 of 6 steps: the program ended" in done.stderr
-    (trace,) = traces(tmp_path / "out")
-    names = [name for name, _, _ in spans(trace) if name.startswith("ProfilerStep#")]
-    assert names == [f"ProfilerStep#{n}" for n in (6, 7, 8, 9)]
-    with gzip.open(trace, "rt") as file:
-        assert json.load(file)["kinetoscope"]["cut_step"] == 9
 
 
 @pytest.mark.parametrize(
@@ -515,19 +485,12 @@ def test_program_that_ends_inside_the_window(tmp_path):
     ],
 )
 def test_sudden_end_inside_the_window(tmp_path, last, reason):
-    program = train_script(tmp_path, f"import os\ntrain(20, lambda n: n == 8 and {last})")
+    status = "write_status(OUT, pid=ME, state='recording', explanation='It was inside the window.')"
+    program = fake_program(tmp_path, f"{status}; {last}")
     done = run(program, cwd=tmp_path)
     assert done.returncode in (-9, 6)
     assert reason in done.stderr
     assert "inside the window" in done.stderr
-
-
-def test_exception_inside_the_window(tmp_path):
-    program = train_script(tmp_path, "train(20, lambda n: n == 8 and 1 / 0)")
-    done = run(program, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "ZeroDivisionError" in done.stderr
-    assert len(traces(tmp_path / "out")) == 1
 
 
 def test_torch_without_steps(tmp_path):
@@ -554,13 +517,13 @@ def test_programs_own_profiler_goes_first(tmp_path):
         train(40, after_step)
         """,
     )
-    ours = run(program, cwd=tmp_path, options=("--out", "out", "--steps", "4:1:6"))
+    ours = run_warm(program, cwd=tmp_path, steps="4:1:6")
     assert ours.returncode == 0, ours.stderr
     users = json.loads((tmp_path / "users.json").read_text())["traceEvents"]
     marks = {e["name"] for e in users if str(e.get("name", "")).startswith("ProfilerStep#")}
     assert marks == {"ProfilerStep#2", "ProfilerStep#3"}
     assert len(traces(tmp_path / "out")) == 1
-    assert ours.stdout == run_plain(program, cwd=tmp_path).stdout
+    assert ours.stdout == recorded.run_plain(tmp_path, program).stdout
 
 
 def test_programs_own_profiler_all_the_time(tmp_path):
@@ -572,24 +535,24 @@ def test_programs_own_profiler_all_the_time(tmp_path):
         print(len(own.key_averages()) > 0)
         """,
     )
-    done = run(program, cwd=tmp_path)
+    done = run_warm(program, cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.endswith("True\n")
-    assert "uses torch.profiler itself" in done.stderr
+    assert "uses torch.profiler itself" in done.status["explanation"]
     assert traces(tmp_path / "out") == []
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_loader_workers_of_all_methods(tmp_path, method):
+def test_loader_workers_beside_an_optimizer(tmp_path):
+    """Other ways to start workers are in test_processes_recorded.py."""
     program = script(
         tmp_path,
         TRAIN
-        + f"""
+        + """
 if __name__ == "__main__":
     torch.manual_seed(1)
     model = torch.nn.Linear(8, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loader = DataLoader(Noise(), batch_size=4, num_workers=2, multiprocessing_context="{method}")
+    loader = DataLoader(Noise(), batch_size=4, num_workers=2, multiprocessing_context="fork")
     for number, (x, y) in zip(range(16), loader):
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(x), y).backward()
@@ -601,28 +564,6 @@ if __name__ == "__main__":
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     assert len(traces(tmp_path / "out")) == 1
     assert len(status_files(tmp_path / "out")) == 1
-
-
-def test_two_optimizers_count_once(tmp_path):
-    program = script(
-        tmp_path,
-        """
-        import torch
-        a, b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
-        first = torch.optim.SGD(a.parameters(), lr=0.1)
-        second = torch.optim.Adam(b.parameters())
-        for _ in range(16):
-            b(a(torch.ones(2, 4))).sum().backward()
-            first.step()
-            second.step()
-            first.zero_grad(), second.zero_grad()
-        """,
-    )
-    run(program, cwd=tmp_path)
-    (trace,) = traces(tmp_path / "out")
-    names = [name for name, _, _ in spans(trace)]
-    assert sum(name.startswith("ProfilerStep#") for name in names) == 6
-    assert sum(name == "Optimizer.step#Adam.step" for name in names) == 6
 
 
 def test_only_the_first_threads_steps_count(tmp_path):
@@ -646,7 +587,7 @@ def test_only_the_first_threads_steps_count(tmp_path):
         [thread.join() for thread in threads]
         """,
     )
-    done = run(program, cwd=tmp_path)
+    done = run_warm(program, cwd=tmp_path)
     assert (done.returncode, done.stdout.count("\n")) == (0, 30), done.stderr
     (status,) = status_files(tmp_path / "out")
     assert (status["steps_seen"], status["explanation"]) == (30, None)
@@ -691,7 +632,7 @@ def test_no_failure_of_ours_reaches_the_program(tmp_path, broken):
         print(os.wait()[1])
         """,
     )
-    done = run(program, cwd=tmp_path)
+    done = run_warm(program, cwd=tmp_path)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0"), done.stderr
     assert "Unspeakable" not in done.stderr
 
@@ -714,13 +655,6 @@ def test_failure_of_ours_is_said(tmp_path):
     assert status["state"] == "off"
 
 
-def test_rank_that_is_no_number(tmp_path):
-    done = run(train_script(tmp_path, "train(14)"), cwd=tmp_path, env=environment(RANK="²"))
-    assert done.returncode == 0
-    (trace,) = traces(tmp_path / "out")
-    assert Path(trace).name.startswith("rank0.")
-
-
 def test_failing_profiler_drops_the_window_only(tmp_path):
     program = train_script(
         tmp_path,
@@ -731,10 +665,10 @@ def test_failing_profiler_drops_the_window_only(tmp_path):
         train(20)
         """,
     )
-    done = run(program, cwd=tmp_path)
+    done = run_warm(program, cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.count("\n") == 20
-    assert "The window was dropped: RuntimeError: out of memory, say." in done.stderr
+    assert "The window was dropped: RuntimeError: out of memory, say." in done.status["explanation"]
 
 
 def test_unwritable_folder_harms_nobody(tmp_path):
@@ -761,8 +695,8 @@ def test_compiled_optimizer_step_is_traced_as_ever(tmp_path):
         print(model.weight.sum().item())
         """,
     )
-    ours = run(program, cwd=tmp_path)
-    plain = run_plain(program, cwd=tmp_path)
+    ours = run_warm(program, cwd=tmp_path)
+    plain = recorded.run_plain(tmp_path, program)
     assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout), ours.stderr
 
 
@@ -784,16 +718,18 @@ def test_cost_outside_the_window(tmp_path):
         print(sorted(times)[1500])
         """,
     )
-    wait = ("--out", "out", "--steps", "100000:1:1")
-    ours = min(int(run(program, cwd=tmp_path, options=wait).stdout) for _ in range(2))
-    plain = min(int(run_plain(program, cwd=tmp_path).stdout) for _ in range(2))
-    assert ours - plain < 50_000
+    ours, plain = [], []
+    for number in range(2):
+        (folder := tmp_path / str(number)).mkdir()
+        ours.append(int(run_warm(program, cwd=folder, steps="100000:1:1").stdout))
+        plain.append(int(recorded.run_plain(folder, program).stdout))
+    assert min(ours) - min(plain) < 50_000
 
 
 def test_example_is_repaired_by_its_switch(tmp_path):
     """The losses of the repaired example are the same, so the two do the same work."""
     example = ROOT / "examples" / "train_images.py"
-    slow = run_plain(example, "--steps", "22", cwd=tmp_path).stdout.splitlines()
-    fixed = run_plain(example, "--steps", "22", "--fixed", cwd=tmp_path).stdout.splitlines()
+    slow = recorded.run_plain(tmp_path, example, "--steps", "22").stdout.splitlines()
+    fixed = recorded.run_plain(tmp_path, example, "--steps", "22", "--fixed").stdout.splitlines()
     assert slow[:-1] == fixed[:-1]
     assert float(fixed[-1].split()[1]) < float(slow[-1].split()[1])

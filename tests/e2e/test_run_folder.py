@@ -78,10 +78,19 @@ def test_a_running_folder_with_a_trace(tmp_path, living):
     jsonschema.validate(found, schema)
 
 
-@pytest.mark.parametrize("why", ["over", "dead", "reused"])
-def test_a_folder_whose_program_has_ended(tmp_path, living, dead, why):
+@pytest.fixture
+def zombie():
+    """It has ended, and nobody has asked how."""
+    process = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    yield process.pid
+    process.wait()
+
+
+@pytest.mark.parametrize("why", ["over", "dead", "zombie", "reused"])
+def test_a_folder_whose_program_has_ended(tmp_path, living, dead, zombie, why):
     """A number that another process has by now is told by the time at which that one began."""
-    pid = dead if why == "dead" else living
+    pid = {"dead": dead, "zombie": zombie}.get(why, living)
     write_trace(tmp_path, pid=pid)
     write_status(tmp_path, pid=pid, is_over=why == "over")
     if why == "reused":

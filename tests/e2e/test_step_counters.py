@@ -11,8 +11,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
+from kinetoscope.run_status import RunStatus, rank_of_environment  # noqa: E402
 from kinetoscope.torch.call_counter import CallCounter  # noqa: E402
 from kinetoscope.torch.explain import explain  # noqa: E402
+from kinetoscope.torch.joint_start import JointStart  # noqa: E402
 from kinetoscope.torch.step_counter import StepCounter  # noqa: E402
 from kinetoscope.torch.step_finder import LOADER, OPTIMIZER, StepFinder  # noqa: E402
 from kinetoscope.torch.step_times import StepTimes  # noqa: E402
@@ -94,6 +96,46 @@ def test_module_with_most_time_is_the_clock(sequence, durations, steps):
     assert counter.step_count == steps
 
 
+def test_modules_that_last_about_as_long_do_not_change_the_clock():
+    counter = CallCounter()
+    assert play(counter, "ABABABAB", {"A": 10, "B": 15}) == "A.A.A.A."
+    assert counter.clock_changes == 0
+
+
+def ranks(folder, count=2):
+    statuses = [RunStatus(str(folder), rank) for rank in range(count)]
+    return [JointStart(status, count) for status in statuses]
+
+
+def test_ranks_begin_at_the_step_that_rank_0_says(tmp_path):
+    """The other one has ended a step more, and its own times never agree."""
+    leader, other = ranks(tmp_path)
+    assert not other.is_due(11, False)
+    assert not leader.is_due(10, True)
+    assert [leader.is_due(step, False) for step in (11, 12)] == [False, True]
+    assert other.is_due(12, False)
+
+
+def test_rank_that_hears_nothing_begins_by_itself(tmp_path):
+    _, other = ranks(tmp_path)
+    due = [other.is_due(step, step == 20) for step in range(10, 60)]
+    assert due.index(True) + 10 == 20 + 32
+    assert all(due[due.index(True) :])
+
+
+def test_word_of_an_earlier_start_is_forgotten(tmp_path):
+    leader, _ = ranks(tmp_path)
+    leader.is_due(3, True)
+    leader, other = ranks(tmp_path)
+    assert not other.is_due(30, False)
+
+
+def test_rank_alone_begins_when_its_times_agree(tmp_path):
+    (alone,) = ranks(tmp_path, 1)
+    assert [alone.is_due(1, False), alone.is_due(2, True)] == [False, True]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_start_up_is_no_step_time():
     times = StepTimes()
     for dur_ns in (900, 800, 700, 100, 101, 102, 103):
@@ -102,6 +144,14 @@ def test_start_up_is_no_step_time():
     times.add_before(104)
     assert times.agree()
     assert times.before_ns == [100, 101, 102, 103, 104]
+
+
+@pytest.mark.parametrize(("last", "agree"), [(110, True), (111, False), (91, True), (90, False)])
+def test_times_agree_within_ten_percent(last, agree):
+    times = StepTimes()
+    for dur_ns in (900, 900, 900, 100, 100, 100, 100, last):
+        times.add_before(dur_ns)
+    assert times.agree() is agree
 
 
 def test_short_wait_keeps_half_of_its_times():
@@ -128,6 +178,22 @@ def test_higher_sign_takes_over_and_lower_ones_are_silent():
     assert (finder.step_count, finder.restarts) == (1, 1)
     assert not finder.is_step_end(LOADER, 1)
     assert (finder.step_count, finder.source_name) == (1, "optimizer")
+
+
+def test_of_two_loaders_the_first_counts_until_it_is_used_up():
+    """Batches of "A" and "B" by turns; requests of "A" end steps, the first of all ends none."""
+    finder = StepFinder(None, lambda: False)
+    ends = [finder.is_step_end(LOADER, key) for key in "ABABAB" + "BBB"]
+    assert ends == [False, False, True, False, True, False] + [False, True, True]
+
+
+def test_epoch_end_of_a_loader_ends_no_step():
+    finder = StepFinder(None, lambda: False)
+    ends = [finder.is_step_end(LOADER, "A") for _ in range(3)]
+    assert not finder.epoch_ended("B")
+    assert finder.epoch_ended("A")
+    ends += [finder.is_step_end(LOADER, "A") for _ in range(2)]
+    assert ends == [False, True, True, False, True]
 
 
 def test_loader_of_a_program_with_an_idle_optimizer_counts_after_a_while():
@@ -157,3 +223,20 @@ def test_missing_windows_are_explained(ended_by, is_over, words):
     spec, finder = WindowSpec.parse("1:1:3:3"), StepFinder(None, lambda: False)
     notes = {"steps_recorded": 1}
     assert explain(spec, finder, notes, ended_by, False, is_over, False) == words
+
+
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({}, 0),
+        ({"RANK": "3", "SLURM_PROCID": "4"}, 3),
+        ({"RANK": "²", "SLURM_PROCID": "4"}, 4),
+        ({"RANK": "-1", "PMI_RANK": "6"}, 6),
+    ],
+)
+def test_rank_of_environment(monkeypatch, variables, rank):
+    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert rank_of_environment() == rank

@@ -236,19 +236,22 @@ def test_named_mark_that_never_comes(tmp_path):
 
 
 def test_loader_gives_the_steps(tmp_path):
-    """Two epochs, the second loop ends early; no batch counts twice and no epoch end counts."""
+    """No batch counts twice, no epoch end counts, and a pause between epochs is no step's time."""
     recorded = run_both(
         tmp_path,
         SETUP
         + """
+import time
 loader = torch.utils.data.DataLoader(torch.randn(24, 8), batch_size=3, shuffle=True)
 for epoch in range(3):
     for batch in loader:
         print(model(batch).sum().item().hex())
+    time.sleep(0.5)
 """,
         steps="9:1:3",
     )
     assert steps_of(recorded) == (24, "loader")
+    assert max(recorded.status["unprofiled_step_ns"]) < 0.5e9
     trace = recorded.clean()
     assert trace.steps() == [10, 11, 12]
     assert trace.counts_in_steps("aten::linear") == [2, 2, 2]

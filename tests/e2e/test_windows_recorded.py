@@ -12,6 +12,7 @@ import time
 
 import pytest
 from recorded import (
+    FRESH,
     Recorded,
     finish,
     run_both,
@@ -203,6 +204,7 @@ def test_end_that_python_sees(tmp_path, at, end, code):
     assert recorded.returncode == code
     assert recorded.status["is_over"] is True
     if at == 6:
+        assert recorded.clean().steps() == [4, 5, 6]
         assert recorded.clean().about["cut_step"] == 6
         assert "holds 2 of 3 steps: the program ended" in recorded.status["explanation"]
     else:
@@ -231,7 +233,8 @@ def test_end_that_python_does_not_see(tmp_path, at, end, code):
     elif at == 12:
         assert (status["explanation"], recorded.clean().steps()) == (None, [4, 5, 6])
     else:
-        assert "made 1 optimizer steps" in status["explanation"]
+        assert "made 1 optimizer steps, and the window needs 7" in status["explanation"]
+        assert status["traces"] == []
 
 
 @pytest.mark.parametrize(("at", "kept"), [(6, 2), (15, 3)])
@@ -303,10 +306,31 @@ train(30, after_step)
     assert "2 of 3 steps: the program started a profiler" in recorded.status["explanation"]
 
 
+@pytest.mark.parametrize(("at", "kept"), [(9, 3), (10, 1)])
+def test_own_profiler_in_one_of_several_windows(tmp_path, at, kept):
+    """A window without a step is tried again, one with a step counts; the next one comes."""
+    program = write_program(
+        tmp_path,
+        TRAIN
+        + f"""
+own = torch.profiler.profile()
+train(30, lambda number: own.start() if number == {at} else own.stop() if number == 13 else None)
+""",
+    )
+    recorded = run_recorded(tmp_path, program, steps="3:0:3:3", stacks="0")
+    status = recorded.status
+    assert [name.split(".")[2] for name in status["traces"]] == ["window1", "window2", "window3"]
+    assert status["window_ended_by"][::2] == ["steps", "steps"]
+    marks = recorded.clean(1).steps()
+    assert len(marks) - (recorded.clean(1).about["cut_step"] is not None) == kept
+    assert (status["state"], status["explanation"]) == ("done", None)
+
+
 def test_torch_that_is_never_imported(tmp_path):
     recorded = run_both(
         tmp_path,
         "import sys; print('torch' in sys.modules, 'kinetoscope' in sys.modules)",
+        executable=FRESH,
     )
     assert recorded.names() == []
 
@@ -319,6 +343,6 @@ def test_step_function_without_a_run(tmp_path):
     )
     assert (done.stdout, done.stderr) == ("False\n", "")
     program = write_program(tmp_path, "import kinetoscope; kinetoscope.step(); print('done')")
-    recorded = run_recorded(tmp_path, program)
+    recorded = run_recorded(tmp_path, program, executable=FRESH)
     assert (recorded.stdout, recorded.stderr) == ("done\n", "")
-    assert run_plain(tmp_path, "-c", "print('done')").stdout == recorded.stdout
+    assert run_plain(tmp_path, "-c", "print('done')", executable=FRESH).stdout == recorded.stdout

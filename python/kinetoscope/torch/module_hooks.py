@@ -76,7 +76,7 @@ class ModuleWatcher:
             for handle in handles:
                 handle.remove()
             self._local.depth = 0
-            if output is not None:  # it raised
+            if output is not None:  # else it raised
                 self._tell(module, perf_counter_ns() - begin_ns)
 
         handles.append(module.register_forward_hook(first_return, always_call=True))

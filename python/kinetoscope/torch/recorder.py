@@ -73,7 +73,6 @@ class Recorder:
         self._joint_start = JointStart(self._status)
         self._phase = WAITING
         self._window = None
-        self._window_number = 0
         self._attempts = 0
         self._windows_done = 0
         self._finder = StepFinder(self.mark_name, _is_loader_worker(self._torch))
@@ -270,7 +269,6 @@ class Recorder:
     def _open_window(self, purpose):
         spec = self._spec if purpose is TIMES else WindowSpec(1, 1, 1)
         if purpose is TIMES:
-            self._window_number += 1
             self._attempts += 1
             self._notes["window_first_step"] = self._finder.step_count
         self._phase = RECORDING
@@ -326,36 +324,38 @@ class Recorder:
 
     def _wait_again_or_rest(self):
         self._windows_done += 1
+        self._attempts = 0
         self._waited_count = 0
         is_last = self._spec.repeat and self._windows_done >= self._spec.repeat
         self._phase = DONE if is_last else WAITING
         self._report()
 
     def _cut_window(self, reason):
-        """Ends the window early. What is complete is kept; nothing at all means another try."""
+        """Ends the window early. What is complete is kept, and the next window may come; nothing at
+        all means another try."""
         window = self._window
         with self._own_call():
             window.cut(reason, self._describe)
             if window.recorded_count > 0:
                 self._save(window)
         self._window = None
-        if window.purpose is STACKS:
-            if not self._is_over and not window.recorded_count:
-                self._notes["stacks_failure"] = reason
+        if window.purpose is STACKS and not self._is_over and not window.recorded_count:
+            self._notes["stacks_failure"] = reason
+        if window.purpose is STACKS or window.recorded_count > 0:
             self._wait_again_or_rest()
-        elif window.recorded_count > 0 or self._attempts >= ATTEMPTS_MAX:
-            self._phase = DONE
-        else:
-            self._phase = WAITING
-            self._waited_count = 0
+            return
+        self._phase = DONE if self._attempts >= ATTEMPTS_MAX else WAITING
+        self._waited_count = 0
         self._report()
 
     def _save(self, window):
         started_ns = perf_counter_ns()
-        kind = "" if window.purpose is TIMES else ".stacks"
-        name = f"{self._status.stem}.window{self._window_number}{kind}.pt.trace.json.gz"
+        is_clean = window.purpose is TIMES
+        number = len(self._traces) + is_clean
+        kind = "" if is_clean else ".stacks"
+        name = f"{self._status.stem}.window{number}{kind}.pt.trace.json.gz"
         window.save(os.path.join(self._out_dir, name))
-        if window.purpose is STACKS:
+        if not is_clean:
             self._stack_traces.append(name)
             return
         self._traces.append(name)
