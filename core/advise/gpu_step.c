@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-
 enum { SMALL_COPIES_MIN = 20 };
 
 /* Of reading a value the trace shows the reading; computing the value for that purpose, and what is

@@ -1,10 +1,10 @@
 /* Rule launch.bound: kernels are shorter than their launches, the host's issue rate is the limit.
  *
  * Claim: for at least 10% of the step (profiler apart) the GPU idles while the host is inside
- * operators and launching calls (or between them), in steps of at least LAUNCHES_MIN launches, after
- * the time that reading values, small copies and long host code explain is taken out. A launch
- * costs 5 to 50 us with its operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch
- * has another cause (compiling, trying algorithms).
+ * operators and launching calls (or between them), in steps of at least LAUNCHES_MIN launches, not
+ * counting what reading values, small copies and long host code explain. A launch costs 5 to 50 us
+ * with its operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch has another
+ * cause (compiling, trying algorithms).
  *
  * Evidence: idle time by cause (docs/analyses/idle.md), launches a step.
  *

@@ -1,5 +1,6 @@
-/* Goal: the mean step is what docs/analyses/mean_step.md says, and the rules that read it keep
- * their bounds. Method: the page's example through all analyses; then the rules on mean steps by hand. */
+/* Goal: the mean step is what docs/analyses/mean_step.md says, and rules that read it keep their
+ * bounds. Method: the page's example through all analyses; then the rules on mean steps by hand.
+ */
 #include <math.h>
 #include <string.h>
 
