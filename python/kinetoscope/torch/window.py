@@ -43,8 +43,6 @@ class Window:
             **({} if has_stacks else _trace_only(torch)),
         )
         self._profiler.step_num = first_step
-        if torch.cuda.is_initialized():
-            _let_go_of_the_gpu_afterwards()
 
     def open(self):
         self._limits.begin()
@@ -132,16 +130,6 @@ def _compress(source, target):
             writer.write(packer.compress(chunk))
         writer.write(packer.flush())
     shutil.copymode(source, target)
-
-
-def _let_go_of_the_gpu_afterwards():
-    """Has torch take its hooks out of the CUDA driver when the window closes.
-
-    Left in, they go on slowing each launch: a loop of small kernels took 125 ms a step before the
-    window and 178 behind it, and 140 with this. Where torch knows better (CUDA graphs on older
-    drivers) it sets the variable itself, and what the user set stays.
-    """
-    os.environ.setdefault("TEARDOWN_CUPTI", "1")
 
 
 def _activities(torch):
