@@ -20,7 +20,8 @@ static void check_status(const struct ks_run_status *status)
     for (; *text; text++) {
         KS_ASSERT((unsigned char)*text >= 0x20);
     }
-    KS_ASSERT(status->after.count <= KS_RUN_TIMES_MAX && status->before.count <= KS_RUN_TIMES_MAX);
+    KS_ASSERT(status->after.count <= KS_STEP_TIMES_MAX &&
+              status->before.count <= KS_STEP_TIMES_MAX);
     for (size_t i = 0; i < status->after.count; i++) {
         KS_ASSERT(status->after.list[i] > 0);
     }

@@ -89,12 +89,7 @@ enum kineto_place {
     PLACE_DONE,
 };
 
-enum {
-    KINETO_LEVELS_MAX = 8,
-    KINETO_TRACKS_CACHED = 8,
-    KINETO_GPUS_MAX = 64,
-    KINETO_STEP_TIMES_MAX = 512
-};
+enum { KINETO_LEVELS_MAX = 8, KINETO_TRACKS_CACHED = 8, KINETO_GPUS_MAX = 64 };
 
 /* A begin event that waits for its end; frames of one track are chained from the top. */
 struct kineto_frame {

@@ -1,9 +1,9 @@
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "read/kineto.h"
+#include "read/step_times.h"
 
 /* Called for each key of an object with the cursor at its value, which it must take. */
 typedef enum ks_json (*key_cb)(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
@@ -175,20 +175,11 @@ static void keep_devices(struct kineto *k, const struct ks_gpu_info *gpus, size_
 /* The list is taken in one go (it starts over when the window ends inside it). */
 static enum ks_json take_devices(struct kineto *k, struct ks_json_cursor *c)
 {
-    char ch;
-    enum ks_json step = ks_json_peek(c, &ch);
-    if (step != KS_JSON_OK || ch != '[') {
-        return step == KS_JSON_OK ? ks_json_skip(c) : step;
-    }
+    bool more;
     struct ks_gpu_info gpus[KINETO_GPUS_MAX];
     size_t count = 0;
-    c->at++;
-    step = ks_json_peek(c, &ch);
-    bool more = step == KS_JSON_OK && ch != ']';
-    if (step == KS_JSON_OK && !more) {
-        c->at++;
-    }
-    while (more) {
+    enum ks_json step = ks_json_open_array(c, &more);
+    while (step == KS_JSON_OK && more) {
         struct ks_gpu_info gpu = {
             .id = (int64_t)count, .compute_major = -1, .compute_minor = -1, .sm_count = -1};
         step = each_key(k, c, device_key, &gpu);
@@ -208,44 +199,14 @@ static enum ks_json take_devices(struct kineto *k, struct ks_json_cursor *c)
     return step;
 }
 
-static int compare_int64(const void *a, const void *b)
-{
-    const int64_t *x = a;
-    const int64_t *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-/* Median of a list of step times; those past KINETO_STEP_TIMES_MAX do not count. */
+/* Median of a list of step times. */
 static enum ks_json take_step_times(struct ks_json_cursor *c, int64_t *median)
 {
-    int64_t times[KINETO_STEP_TIMES_MAX];
-    size_t count = 0;
-    char ch;
-    enum ks_json step = ks_json_peek(c, &ch);
-    if (step != KS_JSON_OK || ch != '[') {
-        return step == KS_JSON_OK ? ks_json_skip(c) : step;
+    struct ks_step_times times;
+    enum ks_json step = ks_step_times_take(c, &times);
+    if (step == KS_JSON_OK) {
+        *median = ks_step_times_middle(&times);
     }
-    c->at++;
-    step = ks_json_peek(c, &ch);
-    bool more = step == KS_JSON_OK && ch != ']';
-    if (step == KS_JSON_OK && !more) {
-        c->at++;
-    }
-    while (more) {
-        int64_t value = 0;
-        step = take_number(c, &value);
-        if (step == KS_JSON_OK) {
-            step = ks_json_next(c, ']', &more);
-        }
-        if (step != KS_JSON_OK) {
-            return step;
-        }
-        if (count < KINETO_STEP_TIMES_MAX && value > 0) {
-            times[count++] = value;
-        }
-    }
-    qsort(times, count, sizeof(*times), compare_int64);
-    *median = count > 0 ? times[count / 2] : 0;
     return step;
 }
 

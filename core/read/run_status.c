@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,46 +23,14 @@ bool ks_run_status_is_name(const char *name)
 
 /* ------------------------------------------------------------------ values of members */
 
-/* Steps into an array; `*more` is false for an empty one and for what is no array. */
-static enum ks_json open_array(struct ks_json_cursor *c, bool *more)
-{
-    char ch;
-    *more = false;
-    enum ks_json step = ks_json_peek(c, &ch);
-    if (step != KS_JSON_OK || ch != '[') {
-        return step == KS_JSON_OK ? ks_json_skip(c) : step;
-    }
-    c->at++;
-    step = ks_json_peek(c, &ch);
-    *more = step == KS_JSON_OK && ch != ']';
-    c->at += step == KS_JSON_OK && !*more;
-    return step;
-}
-
 /* The last item of an array that is a number. */
 static enum ks_json take_last(struct ks_json_cursor *c, int64_t *last)
 {
     bool more;
-    enum ks_json step = open_array(c, &more);
+    enum ks_json step = ks_json_open_array(c, &more);
     while (step == KS_JSON_OK && more) {
         step = ks_json_take_number(c, last);
         step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
-    }
-    return step;
-}
-
-static enum ks_json take_times(struct ks_json_cursor *c, struct ks_run_times *times)
-{
-    bool more;
-    times->count = 0;
-    enum ks_json step = open_array(c, &more);
-    while (step == KS_JSON_OK && more) {
-        int64_t value = 0;
-        step = ks_json_take_number(c, &value);
-        step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
-        if (value > 0 && times->count < KS_RUN_TIMES_MAX) {
-            times->list[times->count++] = value;
-        }
     }
     return step;
 }
@@ -160,10 +127,10 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
         return take_last(c, &process->window_closed_ns);
     }
     if (ks_str_equal(key, KS_STR("unprofiled_step_ns"))) {
-        return take_times(c, &out->before);
+        return ks_step_times_take(c, &out->before);
     }
     if (ks_str_equal(key, KS_STR("unprofiled_step_after_ns"))) {
-        return take_times(c, &out->after);
+        return ks_step_times_take(c, &out->after);
     }
     if (ks_str_equal(key, KS_STR("is_over"))) {
         ks_json_blanks(c);
@@ -267,22 +234,14 @@ enum ks_status ks_run_status_read(int dir_fd, const char *name, struct ks_run_st
 
 /* ------------------------------------------------------------------ step times */
 
-static int compare_int64(const void *a, const void *b)
-{
-    const int64_t *x = a;
-    const int64_t *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 int64_t ks_run_status_step_ns(struct ks_run_status *status)
 {
     enum { BEFORE_MIN = 5 };
-    struct ks_run_times *times = &status->before;
+    struct ks_step_times *times = &status->before;
     if (times->count < BEFORE_MIN) {
-        for (size_t i = 0; i < status->after.count && times->count < KS_RUN_TIMES_MAX; i++) {
+        for (size_t i = 0; i < status->after.count && times->count < KS_STEP_TIMES_MAX; i++) {
             times->list[times->count++] = status->after.list[i];
         }
     }
-    qsort(times->list, times->count, sizeof(times->list[0]), compare_int64);
-    return times->count > 0 ? times->list[times->count / 2] : 0;
+    return ks_step_times_middle(times);
 }

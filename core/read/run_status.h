@@ -6,18 +6,12 @@
 #define KS_READ_RUN_STATUS_H
 
 #include "base/str.h"
-
-enum { KS_RUN_TIMES_MAX = 1024 };
-
-struct ks_run_times {
-    size_t count;
-    int64_t list[KS_RUN_TIMES_MAX]; /* ns, each above 0 */
-};
+#include "read/step_times.h"
 
 struct ks_run_status {
     struct ks_run_process process; /* is_running is what the process and the clock say now */
-    struct ks_run_times before;    /* steps without a profiler before the windows, and after them */
-    struct ks_run_times after;
+    struct ks_step_times before;   /* steps without a profiler before the windows, and after them */
+    struct ks_step_times after;
 };
 
 /* Is this the name of a status file? */

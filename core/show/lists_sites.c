@@ -44,6 +44,18 @@ static void write_where(const struct ks_view *view, const struct ks_call_site *s
         .key = name, .title = heading, .unit = of, .places = KS_COLUMN_BOTH,                       \
         KS_COLUMN_OF(ks_call_site, member)                                                         \
     }
+#define SITE_LAST                                                                                  \
+    {                                                                                              \
+        .key = "operator_ns",                                                                      \
+        .title = "in operators",                                                                   \
+        .unit = KS_CELL_TIME,                                                                      \
+        .places = KS_COLUMN_JSON,                                                                  \
+        KS_COLUMN_OF(ks_call_site, operator_ns),                                                   \
+    },                                                                                             \
+    {                                                                                              \
+        .key = "steps_with", .title = "steps", .places = KS_COLUMN_JSON,                           \
+        KS_COLUMN_OF(ks_call_site, steps_with),                                                    \
+    }
 #define SITE_PER_STEP                                                                              \
     {                                                                                              \
         .key = "count_per_step", .title = "a step", .unit = KS_CELL_COUNT,                         \
@@ -94,15 +106,7 @@ static const struct ks_column sync_columns[] = {
     SITE_PER_STEP,
     SITE_INT("wait_ns", "GPU works", KS_CELL_TIME, wait_ns),
     SITE_INT("total_ns", "time", KS_CELL_TIME, total_ns),
-    {.key = "operator_ns",
-     .title = "in operators",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_JSON,
-     KS_COLUMN_OF(ks_call_site, operator_ns)},
-    {.key = "steps_with",
-     .title = "steps",
-     .places = KS_COLUMN_JSON,
-     KS_COLUMN_OF(ks_call_site, steps_with)},
+    SITE_LAST,
     {.key = NULL},
 };
 
@@ -189,15 +193,7 @@ static const struct ks_column copy_columns[] = {
      .reason = "the trace does not say how much was copied"},
     SITE_INT("device_ns", "GPU", KS_CELL_TIME, device_ns),
     SITE_INT("total_ns", "host", KS_CELL_TIME, total_ns),
-    {.key = "operator_ns",
-     .title = "in operators",
-     .unit = KS_CELL_TIME,
-     .places = KS_COLUMN_JSON,
-     KS_COLUMN_OF(ks_call_site, operator_ns)},
-    {.key = "steps_with",
-     .title = "steps",
-     .places = KS_COLUMN_JSON,
-     KS_COLUMN_OF(ks_call_site, steps_with)},
+    SITE_LAST,
     {.key = NULL},
 };
 

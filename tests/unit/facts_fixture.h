@@ -76,6 +76,17 @@ const struct ks_kernel_fact *facts_fixture_kernel(const struct facts_fixture *fi
 /* Rows of a test name only the columns that matter to it. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
+#define FACTS_HOST(fixture, ...)                                                                   \
+    do {                                                                                           \
+        const struct host_row rows_[] = {__VA_ARGS__};                                             \
+        facts_fixture_host(fixture, rows_, KS_COUNT_OF(rows_));                                    \
+    } while (0)
+#define FACTS_DEVICE(fixture, ...)                                                                 \
+    do {                                                                                           \
+        const struct device_row rows_[] = {__VA_ARGS__};                                           \
+        facts_fixture_device(fixture, rows_, KS_COUNT_OF(rows_));                                  \
+    } while (0)
+
 #define OP KS_CATEGORY_CPU_OP
 #define NOTE KS_CATEGORY_USER_ANNOTATION
 #define CALL KS_CATEGORY_RUNTIME

@@ -12,16 +12,8 @@ static struct facts_fixture f;
 
 enum { STEPS = 3, UNPROFILED = 78000 };
 
-#define HOST(fixture, ...)                                                                         \
-    do {                                                                                           \
-        const struct host_row rows_[] = {__VA_ARGS__};                                             \
-        facts_fixture_host(fixture, rows_, KS_COUNT_OF(rows_));                                    \
-    } while (0)
-#define DEVICE(fixture, ...)                                                                       \
-    do {                                                                                           \
-        const struct device_row rows_[] = {__VA_ARGS__};                                           \
-        facts_fixture_device(fixture, rows_, KS_COUNT_OF(rows_));                                  \
-    } while (0)
+#define HOST(fixture, ...) FACTS_HOST(fixture, __VA_ARGS__)
+#define DEVICE(fixture, ...) FACTS_DEVICE(fixture, __VA_ARGS__)
 
 /* A step of the example, us from its start: gemm launched 10..12, runs 20..50; item 52..72; a copy
  * of 1 MiB launched 80..82, runs 84..96; a copy of 4 bytes 97..99. */

@@ -19,11 +19,7 @@ static const struct ks_operator_fact *op(const char *name)
     return row;
 }
 
-#define HOST(...)                                                                                  \
-    do {                                                                                           \
-        const struct host_row rows_[] = {__VA_ARGS__};                                             \
-        facts_fixture_host(&f, rows_, KS_COUNT_OF(rows_));                                         \
-    } while (0)
+#define HOST(...) FACTS_HOST(&f, __VA_ARGS__)
 
 /* A runtime call is a child; kernels belong to the operator of their External id; the step is
  * folded; Python frames count for exclusive time only. */

@@ -7,16 +7,8 @@
 
 static struct facts_fixture f;
 
-#define HOST(...)                                                                                  \
-    do {                                                                                           \
-        const struct host_row rows_[] = {__VA_ARGS__};                                             \
-        facts_fixture_host(&f, rows_, KS_COUNT_OF(rows_));                                         \
-    } while (0)
-#define DEVICE(...)                                                                                \
-    do {                                                                                           \
-        const struct device_row rows_[] = {__VA_ARGS__};                                           \
-        facts_fixture_device(&f, rows_, KS_COUNT_OF(rows_));                                       \
-    } while (0)
+#define HOST(...) FACTS_HOST(&f, __VA_ARGS__)
+#define DEVICE(...) FACTS_DEVICE(&f, __VA_ARGS__)
 
 #define BACKWARD "autograd::engine::evaluate_function: MmBackward0"
 #define LOADER "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"

@@ -19,16 +19,8 @@ static void check_step(size_t index, int64_t number, int64_t start_ns, int64_t d
     assert_int_equal(step->dur_ns, dur_ns);
 }
 
-#define HOST(...)                                                                                  \
-    do {                                                                                           \
-        const struct host_row rows_[] = {__VA_ARGS__};                                             \
-        facts_fixture_host(&f, rows_, KS_COUNT_OF(rows_));                                         \
-    } while (0)
-#define DEVICE(...)                                                                                \
-    do {                                                                                           \
-        const struct device_row rows_[] = {__VA_ARGS__};                                           \
-        facts_fixture_device(&f, rows_, KS_COUNT_OF(rows_));                                       \
-    } while (0)
+#define HOST(...) FACTS_HOST(&f, __VA_ARGS__)
+#define DEVICE(...) FACTS_DEVICE(&f, __VA_ARGS__)
 
 /* The host is done with step 1 after 10 ns, the GPU after 50: step 2 begins then. A kernel from
  * before the recording holds up step 1; the annotation on the GPU is no step. */

@@ -11,16 +11,8 @@
 static struct facts_fixture f;
 static struct facts_fixture framed;
 
-#define HOST(fixture, ...)                                                                         \
-    do {                                                                                           \
-        const struct host_row rows_[] = {__VA_ARGS__};                                             \
-        facts_fixture_host(fixture, rows_, KS_COUNT_OF(rows_));                                    \
-    } while (0)
-#define DEVICE(fixture, ...)                                                                       \
-    do {                                                                                           \
-        const struct device_row rows_[] = {__VA_ARGS__};                                           \
-        facts_fixture_device(fixture, rows_, KS_COUNT_OF(rows_));                                  \
-    } while (0)
+#define HOST(fixture, ...) FACTS_HOST(fixture, __VA_ARGS__)
+#define DEVICE(fixture, ...) FACTS_DEVICE(fixture, __VA_ARGS__)
 
 #define BACKWARD "autograd::engine::evaluate_function: MmBackward0"
 

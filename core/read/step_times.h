@@ -1,0 +1,22 @@
+/* Step times that `kscope run` notes, in traces and in status files: a JSON array of ns. */
+#ifndef KS_READ_STEP_TIMES_H
+#define KS_READ_STEP_TIMES_H
+
+#include "read/json_cursor.h"
+
+enum { KS_STEP_TIMES_MAX = 1024 };
+
+struct ks_step_times {
+    size_t count;
+    int64_t list[KS_STEP_TIMES_MAX]; /* ns, each above 0 */
+};
+
+/* Steps into an array; `*more` is false for an empty one, and for what is no array and is stepped
+ * over. */
+enum ks_json ks_json_open_array(struct ks_json_cursor *c, bool *more);
+/* Takes the array at the cursor: what is no time in it, and what is past the limit, is left out. */
+enum ks_json ks_step_times_take(struct ks_json_cursor *c, struct ks_step_times *times);
+/* The time in the middle, the later of two; 0 without any. Reorders the list. */
+int64_t ks_step_times_middle(struct ks_step_times *times);
+
+#endif
