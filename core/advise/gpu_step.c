@@ -1,5 +1,7 @@
 #include "advise/gpu_step.h"
 
+#include "analyze/what_if.h"
+
 #include <math.h>
 
 enum { SMALL_COPIES_MIN = 20 };
@@ -60,10 +62,45 @@ int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean)
            mean->idle_by_cause_ns[KS_IDLE_HOST_CODE];
 }
 
-struct ks_saving ks_gpu_step_saving(int64_t low_ns, int64_t high_ns, int64_t limit_ns)
+/* What a change saves when this part of the estimated cost of recording is real. */
+static enum ks_status saved_by(const struct ks_facts *facts, struct ks_replay_change before,
+                               struct ks_replay_change after, double cost_factor, int64_t *saved_ns,
+                               struct ks_err *err)
 {
-    return (struct ks_saving){low_ns < limit_ns ? low_ns : limit_ns,
-                              high_ns < limit_ns ? high_ns : limit_ns};
+    double before_ns = 0;
+    double after_ns = 0;
+    before.cost_factor = after.cost_factor = cost_factor;
+    KS_TRY(ks_what_if_step(facts, &before, &before_ns, err));
+    KS_TRY(ks_what_if_step(facts, &after, &after_ns, err));
+    *saved_ns = before_ns > after_ns ? llround(before_ns - after_ns) : 0;
+    return KS_OK;
+}
+
+static void widen(struct ks_saving *saving, int64_t ns)
+{
+    saving->low_ns = ns < saving->low_ns ? ns : saving->low_ns;
+    saving->high_ns = ns > saving->high_ns ? ns : saving->high_ns;
+}
+
+enum ks_status ks_gpu_step_what_if(const struct ks_facts *facts,
+                                   const struct ks_replay_change *before,
+                                   const struct ks_replay_change *sure,
+                                   const struct ks_replay_change *most, struct ks_finding *finding,
+                                   struct ks_err *err)
+{
+    const struct ks_replay_change *changes[] = {sure, most};
+    const double costs[] = {facts->mean_step.cost_low, facts->mean_step.cost_high};
+    finding->saving = finding->saving_in_trace = (struct ks_saving){INT64_MAX, 0};
+    for (size_t i = 0; i < KS_COUNT_OF(changes); i++) {
+        int64_t saved_ns = 0;
+        for (size_t cost = 0; cost < KS_COUNT_OF(costs); cost++) {
+            KS_TRY(saved_by(facts, *before, *changes[i], costs[cost], &saved_ns, err));
+            widen(&finding->saving, saved_ns);
+        }
+        KS_TRY(saved_by(facts, *before, *changes[i], 0, &saved_ns, err));
+        widen(&finding->saving_in_trace, saved_ns);
+    }
+    return KS_OK;
 }
 
 int64_t ks_gpu_step_part(int64_t ns, double factor)

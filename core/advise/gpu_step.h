@@ -3,6 +3,7 @@
 #define KS_ADVISE_GPU_STEP_H
 
 #include "advise/findings.h"
+#include "analyze/replay.h"
 
 /* False: `check` says why no such rule can judge. */
 bool ks_gpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check);
@@ -18,7 +19,15 @@ int64_t ks_gpu_step_host_code_ns(const struct ks_mean_step *mean);
 
 /* Time in which the GPU idles for reasons of the host: what faults of the host can cost at most. */
 int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean);
-struct ks_saving ks_gpu_step_saving(int64_t low_ns, int64_t high_ns, int64_t limit_ns);
+
+/* Sets both savings of the finding: what a step takes after `before` less after `sure`, the change
+ * that comes in any case, and after `most` (replay.md). Bounds come from these and from how much of
+ * the estimated cost of recording is real. */
+enum ks_status ks_gpu_step_what_if(const struct ks_facts *facts,
+                                   const struct ks_replay_change *before,
+                                   const struct ks_replay_change *sure,
+                                   const struct ks_replay_change *most, struct ks_finding *finding,
+                                   struct ks_err *err) KS_MUST_CHECK;
 
 /* `ns` times a factor, never below 0. */
 int64_t ks_gpu_step_part(int64_t ns, double factor);

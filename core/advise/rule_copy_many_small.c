@@ -5,9 +5,8 @@
  *
  * Evidence: copies by operator (docs/analyses/syncs.md), host time of the operators.
  *
- * Saving, per step: A is the operators' host time. Low leaves out what the profiler may have added,
- * high is 1.5 times A (making the tensors on the host goes too), and at most the
- * time in which the GPU idles for reasons of the host.
+ * Saving, per step: replays of the recorded steps without these operators (low), and without the
+ * host operators before each, which make the small tensor, as well (high).
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
  */
@@ -22,12 +21,12 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     const struct ks_mean_step *mean = &facts->mean_step;
     const struct ks_step_cost *copies = &mean->small_copies;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_copy_many_small);
-    int64_t idle_ns = ks_gpu_step_host_idle_ns(mean);
-    finding.saving = ks_gpu_step_saving(
-        ks_gpu_step_part(copies->operator_ns, mean->host_share_low),
-        ks_gpu_step_part(ks_gpu_step_small_copies_high_ns(mean), mean->host_share_high), idle_ns);
-    finding.saving_in_trace = ks_gpu_step_saving(
-        copies->operator_ns, idle_ns + mean->idle_by_cause_ns[KS_IDLE_PROFILER], mean->idle_ns);
+    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
+    struct ks_replay_change sure = before;
+    sure.drop = KS_REPLAY_SMALL_COPY;
+    struct ks_replay_change most = before;
+    most.drop = KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED;
+    KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, &finding, err));
     struct ks_str op = ks_trace_str(facts->trace, copies->worst->op);
     finding.fix_text = ks_findings_text(
         out,

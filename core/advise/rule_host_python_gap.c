@@ -24,15 +24,10 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     const struct ks_mean_step *mean = &facts->mean_step;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_host_python_gap);
     int64_t code_ns = mean->idle_by_cause_ns[KS_IDLE_HOST_CODE];
-    int64_t launch_ns = mean->idle_by_cause_ns[KS_IDLE_LAUNCH];
-    finding.saving_in_trace = (struct ks_saving){code_ns - launch_ns / 2, code_ns + launch_ns};
-    finding.saving = finding.saving_in_trace;
-    if (mean->unprofiled_ns > 0) {
-        int64_t host_ns = code_ns + launch_ns;
-        finding.saving =
-            ks_gpu_step_saving(ks_gpu_step_part(host_ns, mean->host_share_low),
-                               ks_gpu_step_part(host_ns, mean->host_share_high), host_ns);
-    }
+    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
+    struct ks_replay_change after = before;
+    after.gap_factor = 0;
+    KS_TRY(ks_gpu_step_what_if(facts, &before, &after, &after, &finding, err));
     finding.fix_text = ks_findings_text(out,
                                         "Move what runs between operators out of the step, into "
                                         "the data loader's workers or behind "

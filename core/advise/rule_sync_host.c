@@ -5,9 +5,8 @@
  *
  * Evidence: synchronising calls by operator (docs/analyses/syncs.md), host time of the operators.
  *
- * Saving, per step: A is the operators' host time. Low leaves out what the profiler may have added.
- * High is three times A (computing and handling the values), and at most the time in
- * which the GPU idles for reasons of the host: waiting while it works costs nothing by itself.
+ * Saving, per step: replays of the recorded steps without these operators (low), and without the
+ * operator before each, which computes the value, as well (high).
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
  */
@@ -36,10 +35,12 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     const struct ks_step_cost *reads = &mean->reads;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_sync_host);
     int64_t idle_ns = ks_gpu_step_host_idle_ns(mean);
-    finding.saving = ks_gpu_step_saving(
-        ks_gpu_step_part(reads->operator_ns, mean->host_share_low),
-        ks_gpu_step_part(ks_gpu_step_reads_high_ns(mean), mean->host_share_high), idle_ns);
-    finding.saving_in_trace = ks_gpu_step_saving(reads->operator_ns, idle_ns, idle_ns);
+    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
+    struct ks_replay_change sure = before;
+    sure.drop = KS_REPLAY_READ;
+    struct ks_replay_change most = before;
+    most.drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED;
+    KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, &finding, err));
     struct ks_str op = ks_trace_str(facts->trace, reads->worst->op);
     finding.fix_text = ks_findings_text(
         out,

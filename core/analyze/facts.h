@@ -298,9 +298,10 @@ struct ks_mean_step {
     int64_t idle_ns;      /* no device works */
     int64_t busy_ns;      /* step - idle */
     int64_t idle_by_cause_ns[KS_IDLE_COUNT];
-    int64_t unprofiled_ns;  /* without the profiler; 0 unknown */
-    double host_share_low;  /* of the idle time by launches and host code, what is there without */
-    double host_share_high; /* the profiler, too */
+    int64_t unprofiled_ns; /* measured without the profiler; 0 unknown */
+    int64_t predicted_ns;  /* the same from a replay of the recorded steps (replay.md) ... */
+    int64_t predicted_low_ns, predicted_high_ns; /* ... and its bounds; 0 unknown */
+    double cost_low, cost_high; /* part of the estimated cost of recording that is real */
     double launches;
     struct ks_step_cost reads;        /* values that the host reads from the device */
     struct ks_step_cost small_copies; /* between host and device, 4 KiB on average at most */
@@ -317,6 +318,8 @@ struct ks_step_range {
     size_t begin;
     size_t end;
 };
+
+struct ks_replay; /* replay.h */
 
 struct ks_facts {
     struct ks_arena arena;
@@ -357,6 +360,8 @@ struct ks_facts {
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
     struct ks_source_fact *sources; /* one for each source */
+    struct ks_replay **replays;     /* one for each source; NULL: nothing to replay */
+    bool are_ranks;                 /* the sources are the ranks of one job, and all have replays */
     struct ks_mean_step mean_step;
     int64_t overhead_ns;      /* rows of the profiler itself: their union */
     int64_t row_cost_ns;      /* estimated host time that recording one row takes */

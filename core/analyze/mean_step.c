@@ -1,15 +1,19 @@
 /* The mean step: what rules about the host and its GPU look at (docs/analyses/mean_step.md). */
 #include "analyze/registry.h"
+#include "analyze/what_if.h"
 #include "measure/sum.h"
 
 enum { STEPS_MIN = 2, LARGE_COPY_BYTES_MIN = 64 * 1024 };
 
-/* The host's part of idle time without the profiler, measured on 25 recordings of an H100 that the
- * host limits: 0.41 to 1.00, in the middle 0.70; with Python stacks 0.41. */
-static const double share_low_of_trace = 0.40;
-static const double share_low_with_stacks = 0.35;
-/* Where steps were timed without the profiler they still vary. */
-static const double share_doubt = 0.15;
+/* Part of the estimated cost of recording that unprofiled steps lack (replay.md): 30 recordings of
+ * an H100 that the host limits. Rows cost more than their own time, since what lies between them
+ * gets slower, too. */
+static const double cost_low = 0.90;
+static const double cost_middle = 1.45;
+static const double cost_high = 1.85;
+static const double cost_max = 3.0;
+static const double cost_doubt = 0.20;
+enum { HALVINGS = 20 };
 
 static const char *obstacle(const struct ks_facts *facts)
 {
@@ -26,9 +30,10 @@ static const char *obstacle(const struct ks_facts *facts)
     if (!facts->has_gpu) {
         return "no GPU work was recorded";
     }
-    return with_work < (facts->step_count + 1) / 2
-               ? "GPU work is recorded in less than half of the steps"
-               : NULL;
+    if (with_work < (facts->step_count + 1) / 2) {
+        return "GPU work is recorded in less than half of the steps";
+    }
+    return ks_what_if_is_known(facts) ? NULL : "no two complete steps follow each other";
 }
 
 static void add_steps(const struct ks_facts *facts, struct ks_mean_step *mean)
@@ -56,18 +61,15 @@ static void add_steps(const struct ks_facts *facts, struct ks_mean_step *mean)
 
 /* ------------------------------------------------------------ without the profiler */
 
-static bool add_sources(const struct ks_trace *trace, struct ks_mean_step *mean)
+static void add_unprofiled(const struct ks_trace *trace, struct ks_mean_step *mean)
 {
-    bool has_stacks = false;
     int64_t known = 0;
     for (uint32_t i = 0; i < ks_trace_source_count(trace); i++) {
         const struct ks_source *source = ks_trace_source(trace, i);
-        has_stacks = has_stacks || source->with_stack;
         known += source->unprofiled_step_ns > 0;
         mean->unprofiled_ns = ks_sum_add(mean->unprofiled_ns, source->unprofiled_step_ns);
     }
     mean->unprofiled_ns /= known > 0 ? known : 1;
-    return has_stacks;
 }
 
 static double between(double value, double low, double high)
@@ -75,21 +77,53 @@ static double between(double value, double low, double high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* The device's part of a step is the same with the profiler and without, so the host's part follows
- * from the time of an unprofiled step. */
-static void find_host_share(struct ks_mean_step *mean, bool has_stacks)
+static enum ks_status predict(const struct ks_facts *facts, double cost_factor, double *step_ns,
+                              struct ks_err *err)
 {
-    const int64_t *idle_ns = mean->idle_by_cause_ns;
-    int64_t host_ns = idle_ns[KS_IDLE_LAUNCH] + idle_ns[KS_IDLE_HOST_CODE];
-    mean->host_share_low = has_stacks ? share_low_with_stacks : share_low_of_trace;
-    mean->host_share_high = 1;
-    if (mean->unprofiled_ns <= 0 || host_ns <= 0) {
-        return;
+    struct ks_replay_change change = KS_REPLAY_UNCHANGED;
+    change.cost_factor = cost_factor;
+    return ks_what_if_step(facts, &change, step_ns, err);
+}
+
+/* The factor by which the replay gives the measured time. */
+static enum ks_status fit_cost(const struct ks_facts *facts, double wanted_ns, double *factor,
+                               struct ks_err *err)
+{
+    double low = 0;
+    double high = cost_max;
+    for (int i = 0; i < HALVINGS; i++) {
+        double step_ns = 0;
+        *factor = (low + high) / 2;
+        KS_TRY(predict(facts, *factor, &step_ns, err));
+        if (step_ns > wanted_ns) {
+            low = *factor;
+        } else {
+            high = *factor;
+        }
     }
-    int64_t rest_ns = mean->step_ns - host_ns - idle_ns[KS_IDLE_PROFILER];
-    double share = (double)(mean->unprofiled_ns - rest_ns) / (double)host_ns;
-    mean->host_share_low = between(share - share_doubt, 0, 1);
-    mean->host_share_high = between(share + share_doubt, share_doubt, 1);
+    return KS_OK;
+}
+
+static enum ks_status find_cost(const struct ks_facts *facts, struct ks_mean_step *mean,
+                                struct ks_err *err)
+{
+    double times_ns[3];
+    const double factors[] = {cost_high, cost_middle, cost_low};
+    for (size_t i = 0; i < KS_COUNT_OF(factors); i++) {
+        KS_TRY(predict(facts, factors[i], &times_ns[i], err));
+    }
+    mean->predicted_low_ns = (int64_t)times_ns[0];
+    mean->predicted_ns = (int64_t)times_ns[1];
+    mean->predicted_high_ns = (int64_t)times_ns[2];
+    mean->cost_low = cost_low;
+    mean->cost_high = cost_high;
+    if (mean->unprofiled_ns > 0) {
+        double factor = 0;
+        KS_TRY(fit_cost(facts, (double)mean->unprofiled_ns, &factor, err));
+        mean->cost_low = between(factor - cost_doubt, 0, cost_max);
+        mean->cost_high = between(factor + cost_doubt, cost_doubt, cost_max);
+    }
+    return KS_OK;
 }
 
 /* ------------------------------------------------------------ waits and copies */
@@ -109,29 +143,19 @@ static void add_cost(struct ks_step_cost *cost, const struct ks_call_site *site,
     }
 }
 
-/* Is it an operator by which a program reads a value, or the number of values, from the device? */
-static bool reads_value(const struct ks_facts *facts, const struct ks_call_site *site)
+static bool reads_value(struct ks_analyzer *analyzer, const struct ks_call_site *site)
 {
-    static const char *const names[] = {"aten::item",          "aten::_local_scalar_dense",
-                                        "aten::is_nonzero",    "aten::nonzero",
-                                        "aten::masked_select", "aten::equal",
-                                        "aten::index",         "aten::_unique2"};
-    struct ks_str op = ks_trace_str(facts->trace, site->op);
-    for (size_t i = 0; i < KS_COUNT_OF(names); i++) {
-        if (ks_str_equal(op, ks_str_from(names[i]))) {
-            return true;
-        }
-    }
-    return false;
+    return ks_row_names_get(&analyzer->names, site->op.v) & KS_NAME_READS;
 }
 
-static void add_copy(struct ks_facts *facts, const struct ks_call_site *site)
+static void add_copy(struct ks_analyzer *analyzer, const struct ks_call_site *site)
 {
+    struct ks_facts *facts = analyzer->facts;
     struct ks_str kind = ks_trace_str(facts->trace, site->copy_kind);
     if (site->bytes == KS_UNKNOWN || ks_str_contains(kind, KS_STR("DtoD"))) {
         return;
     }
-    if (site->is_small && !reads_value(facts, site)) {
+    if (site->is_small && !reads_value(analyzer, site)) {
         add_cost(&facts->mean_step.small_copies, site, facts->complete_step_count);
     }
     if (site->bytes / site->count >= LARGE_COPY_BYTES_MIN && site->is_pageable &&
@@ -142,23 +166,23 @@ static void add_copy(struct ks_facts *facts, const struct ks_call_site *site)
 
 enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
-    (void)err;
     struct ks_facts *facts = analyzer->facts;
     struct ks_mean_step *mean = &facts->mean_step;
+    add_unprofiled(facts->trace, mean);
     mean->obstacle = obstacle(facts);
     if (mean->obstacle) {
         return KS_OK;
     }
     add_steps(facts, mean);
-    find_host_share(mean, add_sources(facts->trace, mean));
+    KS_TRY(find_cost(facts, mean, err));
     for (size_t i = 0; i < facts->sync_count; i++) {
-        if (facts->syncs[i].complete_count > 0 && reads_value(facts, &facts->syncs[i])) {
+        if (facts->syncs[i].complete_count > 0 && reads_value(analyzer, &facts->syncs[i])) {
             add_cost(&mean->reads, &facts->syncs[i], facts->complete_step_count);
         }
     }
     for (size_t i = 0; i < facts->copy_site_count; i++) {
         if (facts->copy_sites[i].complete_count > 0) {
-            add_copy(facts, &facts->copy_sites[i]);
+            add_copy(analyzer, &facts->copy_sites[i]);
         }
     }
     return KS_OK;

@@ -7,7 +7,8 @@ static const struct ks_analysis analyses[] = {
     {"kernels", ks_kernels_compute},     {"launches", ks_launches_compute},
     {"inputs", ks_inputs_compute},       {"recorder cost", ks_recorder_cost_compute},
     {"idle", ks_idle_compute},           {"syncs", ks_syncs_compute},
-    {"mean step", ks_mean_step_compute}, {"operators", ks_operators_compute},
+    {"replays", ks_replays_compute},     {"mean step", ks_mean_step_compute},
+    {"operators", ks_operators_compute},
 };
 
 const struct ks_analysis *ks_analysis_at(size_t index)

@@ -128,6 +128,21 @@ static unsigned classify_wait(struct ks_str name)
     return 0;
 }
 
+/* By which a program reads a value, or the number of values, from the device. */
+static bool is_read(struct ks_str name)
+{
+    static const char *const names[] = {"aten::item",          "aten::_local_scalar_dense",
+                                        "aten::is_nonzero",    "aten::nonzero",
+                                        "aten::masked_select", "aten::equal",
+                                        "aten::index",         "aten::_unique2"};
+    for (size_t i = 0; i < KS_COUNT_OF(names); i++) {
+        if (ks_str_equal(name, ks_str_from(names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 unsigned ks_row_names_classify(struct ks_str name)
 {
     struct ks_str step = KS_STR("ProfilerStep#");
@@ -162,7 +177,7 @@ unsigned ks_row_names_classify(struct ks_str name)
         flags |= KS_NAME_FLOPS;
     }
     if (ks_str_starts(name, KS_STR("aten::"))) {
-        flags |= KS_NAME_ATEN;
+        flags |= KS_NAME_ATEN | (is_read(name) ? (unsigned)KS_NAME_READS : 0u);
     }
     if (ks_str_contains(name, KS_STR("run_backward"))) {
         flags |= KS_NAME_RUN_BACKWARD;

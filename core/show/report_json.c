@@ -253,6 +253,29 @@ static void write_environment(struct document *doc)
     ks_json_object_end(json);
 }
 
+/* Time of a step without the profiler: replayed from the trace, and measured. */
+static void write_prediction(struct document *doc)
+{
+    const struct ks_mean_step *mean = &doc->view->facts->mean_step;
+    static const char *const key = "predicted_step_ns";
+    if (mean->obstacle) {
+        ks_json_null(&doc->json, key);
+        add_reason(doc, "overhead", key, mean->obstacle);
+    } else {
+        ks_json_object_begin(&doc->json, key);
+        ks_json_int(&doc->json, "low", mean->predicted_low_ns);
+        ks_json_int(&doc->json, "middle", mean->predicted_ns);
+        ks_json_int(&doc->json, "high", mean->predicted_high_ns);
+        ks_json_object_end(&doc->json);
+    }
+    bool is_measured = mean->unprofiled_ns > 0;
+    struct ks_cell measured = ks_cell_int(is_measured ? mean->unprofiled_ns : KS_UNKNOWN);
+    ks_cell_write(&doc->json, "measured_step_ns", &measured);
+    if (!is_measured) {
+        add_reason(doc, "overhead", "measured_step_ns", "no step was timed without the profiler");
+    }
+}
+
 static void write_overhead(struct document *doc)
 {
     const struct ks_facts *facts = doc->view->facts;
@@ -263,6 +286,7 @@ static void write_overhead(struct document *doc)
     if (cost.kind == KS_CELL_NULL) {
         add_reason(doc, "overhead", "row_cost_ns", "too few rows to estimate it");
     }
+    write_prediction(doc);
     ks_json_object_end(&doc->json);
 }
 

@@ -1,0 +1,59 @@
+/* What a step would take if something were different: the recorded steps run again, with less of
+ * the host's time or without some operators (docs/analyses/replay.md).
+ *
+ * A replay holds the first complete steps of one source: the moments of the host threads that drive
+ * the GPU, and the GPU work that they launch. A run walks the moments in order of time. GPU work
+ * starts when it is launched and when its stream is free, each with the delay that was recorded;
+ * waiting calls end when the work they wait for ends. A run without changes gives the recorded
+ * times. Memory: 32 bytes a row end, of at most KS_REPLAY_POINTS_MAX.
+ */
+#ifndef KS_ANALYZE_REPLAY_H
+#define KS_ANALYZE_REPLAY_H
+
+#include "base/compiler.h"
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    KS_REPLAY_POINTS_MAX = 1000 * 1000,
+    KS_REPLAY_STEPS_MAX = 16,
+    KS_REPLAY_SHORT_NS_MAX = 10 * 1000,
+    KS_REPLAY_GAP_NS_MIN = 200 * 1000, /* so long without a row is code of its own */
+};
+
+/* Operators that a run can leave out, by what they do; those that only prepare them are named
+ * apart, since the trace cannot say that nothing else uses their results. */
+enum {
+    KS_REPLAY_READ = 1,           /* read a value from the GPU */
+    KS_REPLAY_READ_PREPARED = 2,  /* come directly before them */
+    KS_REPLAY_SMALL_COPY = 4,     /* copy at most KS_SMALL_COPY_BYTES_MAX bytes */
+    KS_REPLAY_SMALL_PREPARED = 8, /* host operators directly before them */
+    KS_REPLAY_ROUND_TRIP = 16,    /* take a tensor to the host and back (docs/rules) */
+};
+
+struct ks_replay_change {
+    /* Part of the estimated cost of recording (ks_operator_cost) that is taken out. 0: none. */
+    double cost_factor;
+    unsigned drop; /* KS_REPLAY_*: host time, waits and GPU work of these operators */
+    /* Part of the host's time between rows that stays where it launches work: waits, the loader
+     * and stretches of KS_REPLAY_GAP_NS_MIN and more apart. 1: all, 0: none. */
+    double launch_factor;
+    double gap_factor;    /* the same of longer stretches outside of operators */
+    double short_factor;  /* part of GPU work of KS_REPLAY_SHORT_NS_MAX and less that stays */
+    bool waits_for_ranks; /* collectives take as long as recorded; else as on the rank that
+                           * arrived last, where nobody else is waited for */
+};
+
+/* Nothing is different, but that no rank waits for another. */
+#define KS_REPLAY_UNCHANGED                                                                        \
+    ((struct ks_replay_change){.launch_factor = 1, .gap_factor = 1, .short_factor = 1})
+
+struct ks_replay;
+
+/* Mean time of a step under the change, ns. */
+enum ks_status ks_replay_run(const struct ks_replay *replay, const struct ks_replay_change *change,
+                             double *step_ns, struct ks_err *err) KS_MUST_CHECK;
+
+#endif

@@ -1,0 +1,100 @@
+/* The inside of a replay: what replay_build.c makes and replay_run.c walks. */
+#ifndef KS_ANALYZE_REPLAY_MODEL_H
+#define KS_ANALYZE_REPLAY_MODEL_H
+
+#include "analyze/registry.h"
+#include "analyze/replay.h"
+
+enum { KS_REPLAY_NO_WORK = UINT32_MAX };
+
+enum ks_replay_kind {
+    KS_REPLAY_ROW_BEGIN, /* operator, annotation or Python frame */
+    KS_REPLAY_ROW_END,
+    KS_REPLAY_LOADER_BEGIN, /* the data loader's __next__ */
+    KS_REPLAY_LOADER_END,
+    KS_REPLAY_CALL_BEGIN, /* into the runtime or driver */
+    KS_REPLAY_CALL_END,
+    KS_REPLAY_STEP_END,
+};
+
+/* A moment of the host. */
+struct ks_replay_point {
+    int64_t at_ns;
+    uint32_t row;    /* ordinal of the row it belongs to: calls, steps: index */
+    int32_t cost_ns; /* this end's half of what recording the row took */
+    uint32_t item;   /* call: index into calls; step: index; else 0 */
+    uint16_t thread; /* index within the replay */
+    uint8_t kind;    /* enum ks_replay_kind */
+    uint8_t marks;   /* KS_REPLAY_*: an operator that can be left out */
+    bool is_empty;   /* the row takes no time */
+    bool is_frame;   /* Python frame */
+    bool is_op;      /* operator */
+    bool joins_next; /* end of an operator that prepares the next one of its thread */
+};
+
+struct ks_replay_call {
+    uint32_t work_begin; /* GPU work that it launches */
+    uint32_t work_end;
+    uint32_t awaited; /* work whose end it waits for, KS_REPLAY_NO_WORK */
+    unsigned flags;   /* KS_NAME_* */
+    int64_t own_ns;   /* it takes at least that long */
+    int64_t tail_ns;  /* from the end of the awaited work to its own */
+};
+
+struct ks_replay_work {
+    int64_t launch_ns;
+    int64_t start_ns;
+    int64_t dur_ns;
+    int64_t alone_ns;        /* collectives: without waiting for other ranks; else dur_ns */
+    int64_t launch_delay_ns; /* starts this long after its launch, at least */
+    int64_t stream_delay_ns; /* ... after the work before it on its stream */
+    int64_t other_delay_ns;  /* ... after the work `other` of another stream */
+    uint32_t other;          /* KS_REPLAY_NO_WORK */
+    uint32_t before;         /* on its stream, in order of launch; KS_REPLAY_NO_WORK */
+    uint32_t stream;         /* index within the replay */
+    uint32_t launch_lane;
+    uint32_t step;
+    uint8_t copy_mark; /* KS_REPLAY_SMALL_COPY or 0 */
+    bool is_collective;
+    bool is_first; /* nothing was seen before it on its stream */
+};
+
+struct ks_replay {
+    struct ks_replay_point *points; /* by time */
+    size_t point_count;
+    struct ks_replay_call *calls;
+    size_t call_count;
+    struct ks_replay_work *works; /* by launch time */
+    size_t work_count;
+    int64_t *stream_free_ns; /* when work from before the first step leaves the stream */
+    size_t stream_count;
+    size_t thread_count;
+    size_t step_count;
+    int64_t start_ns;
+    int64_t operator_cost_ns; /* estimated host time that recording an operator takes */
+};
+
+/* The steps that are replayed and what of their source drives the GPU. */
+struct ks_replay_scope {
+    struct ks_analyzer *analyzer;
+    uint32_t source;
+    const struct ks_step *steps;
+    size_t step_count;
+    int64_t start_ns; /* of the first step on the host */
+    int64_t end_ns;   /* of the last step on the host */
+    int64_t gpu_end_ns;
+    uint16_t *thread_of; /* by track: index of the thread + 1, 0: it drives nothing */
+    size_t thread_count;
+};
+
+/* Step that holds the host's moment, or step_count. */
+uint32_t ks_replay_step_at(const struct ks_replay_scope *scope, int64_t ns);
+
+/* Each fills its part of the replay, in this order; memory is the facts' arena. The first finds the
+ * threads that launch work. */
+enum ks_status ks_replay_add_works(struct ks_replay_scope *scope, struct ks_replay *replay,
+                                   struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_replay_add_points(struct ks_replay_scope *scope, struct ks_replay *replay,
+                                    struct ks_err *err) KS_MUST_CHECK;
+
+#endif

@@ -1,0 +1,218 @@
+#include "analyze/replay_model.h"
+
+#include "base/alloc.h"
+
+struct thread {
+    uint32_t dropped_depth; /* rows of the operator that is left out and are open */
+    bool is_joining;        /* it prepares the next one, which is left out, too */
+};
+
+struct run {
+    const struct ks_replay *replay;
+    struct ks_replay_change change;
+    double now_ns;
+    double debt_ns; /* cost of recording that is still to be taken out */
+    int64_t last_ns;
+    uint32_t waiting; /* call that waits, UINT32_MAX none */
+    double waiting_since_ns;
+    uint32_t loader_depth;
+    uint32_t dropping_threads;
+    uint32_t op_depth; /* operators open on all threads */
+    struct thread *threads;
+    double *work_end_ns;
+    double *stream_free_ns;
+    double *step_end_ns;
+};
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* ------------------------------------------------------------ time of the host */
+
+/* Part of a stretch between two rows that stays. */
+static double part_of(const struct run *run, double passed_ns)
+{
+    if (run->loader_depth > 0) {
+        return 1;
+    }
+    if (passed_ns < KS_REPLAY_GAP_NS_MIN) {
+        return run->change.launch_factor;
+    }
+    return run->op_depth == 0 ? run->change.gap_factor : 1;
+}
+
+static void pass_time(struct run *run, int64_t until_ns)
+{
+    double passed_ns = (double)(until_ns - run->last_ns);
+    double part = part_of(run, passed_ns);
+    run->last_ns = until_ns;
+    if (run->dropping_threads > 0) {
+        return;
+    }
+    if (run->waiting == UINT32_MAX) {
+        double taken_ns = run->debt_ns < passed_ns ? run->debt_ns : passed_ns;
+        run->debt_ns -= taken_ns;
+        passed_ns -= taken_ns;
+        passed_ns *= part;
+    }
+    run->now_ns += passed_ns;
+}
+
+/* ------------------------------------------------------------ GPU work */
+
+static void launch(struct run *run, uint32_t index)
+{
+    const struct ks_replay_work *work = &run->replay->works[index];
+    double start_ns = run->now_ns + (double)work->launch_delay_ns;
+    double part = work->dur_ns <= KS_REPLAY_SHORT_NS_MAX ? run->change.short_factor : 1;
+    if (!work->is_first) {
+        start_ns = later(start_ns,
+                         run->stream_free_ns[work->stream] + part * (double)work->stream_delay_ns);
+    }
+    if (work->other != KS_REPLAY_NO_WORK) {
+        start_ns = later(start_ns, run->work_end_ns[work->other] + (double)work->other_delay_ns);
+    }
+    int64_t dur_ns = run->change.waits_for_ranks ? work->dur_ns : work->alone_ns;
+    run->work_end_ns[index] = start_ns + part * (double)dur_ns;
+    double *free_ns = &run->stream_free_ns[work->stream];
+    *free_ns = later(*free_ns, run->work_end_ns[index]);
+    if (work->step < run->replay->step_count) {
+        double *step_end_ns = &run->step_end_ns[work->step];
+        *step_end_ns = later(*step_end_ns, run->work_end_ns[index]);
+    }
+}
+
+static void begin_call(struct run *run, uint32_t index, bool is_dropped)
+{
+    const struct ks_replay_call *call = &run->replay->calls[index];
+    for (uint32_t i = call->work_begin; i < call->work_end; i++) {
+        if (is_dropped) { /* what comes behind it on its stream finds the stream free */
+            run->work_end_ns[i] = run->stream_free_ns[run->replay->works[i].stream];
+        } else {
+            launch(run, i);
+        }
+    }
+    if (call->awaited != KS_REPLAY_NO_WORK && !is_dropped && run->waiting == UINT32_MAX) {
+        run->waiting = index;
+        run->waiting_since_ns = run->now_ns;
+    }
+}
+
+static void end_call(struct run *run, uint32_t index)
+{
+    if (run->waiting != index) {
+        return;
+    }
+    const struct ks_replay_call *call = &run->replay->calls[index];
+    double end_ns = later(run->waiting_since_ns + (double)call->own_ns,
+                          run->work_end_ns[call->awaited] + (double)call->tail_ns);
+    run->now_ns = end_ns;
+    run->waiting = UINT32_MAX;
+}
+
+/* ------------------------------------------------------------ points */
+
+static void add_debt(struct run *run, const struct ks_replay_point *point)
+{
+    run->debt_ns += point->cost_ns * run->change.cost_factor;
+}
+
+/* True: an operator begins that is left out. Between two that belong together time stands still. */
+static bool begin_drop(struct run *run, struct thread *thread, const struct ks_replay_point *point)
+{
+    if (point->kind != KS_REPLAY_ROW_BEGIN || !point->is_op) {
+        return false;
+    }
+    bool is_dropped = point->marks & run->change.drop;
+    run->dropping_threads += is_dropped && !thread->is_joining;
+    run->dropping_threads -= !is_dropped && thread->is_joining;
+    thread->is_joining = false;
+    if (is_dropped) {
+        thread->dropped_depth = 1;
+        add_debt(run, point);
+    }
+    return is_dropped;
+}
+
+/* True: the point lies in an operator that is left out. What recording this operator itself took
+ * lies before its beginning and behind its end. */
+static bool drop(struct run *run, const struct ks_replay_point *point)
+{
+    struct thread *thread = &run->threads[point->thread];
+    bool is_begin = point->kind == KS_REPLAY_ROW_BEGIN;
+    if (thread->dropped_depth == 0) {
+        return begin_drop(run, thread, point);
+    }
+    if (is_begin) {
+        thread->dropped_depth++;
+    } else if (point->kind == KS_REPLAY_ROW_END && --thread->dropped_depth == 0) {
+        thread->is_joining = point->joins_next;
+        run->dropping_threads -= !point->joins_next;
+        add_debt(run, point);
+    }
+    return point->kind != KS_REPLAY_STEP_END;
+}
+
+static void note_point(struct run *run, const struct ks_replay_point *point)
+{
+    bool is_dropped = drop(run, point);
+    if (point->is_op) {
+        run->op_depth += point->kind == KS_REPLAY_ROW_BEGIN;
+        run->op_depth -= point->kind == KS_REPLAY_ROW_END && run->op_depth > 0;
+    }
+    if (is_dropped && point->kind != KS_REPLAY_CALL_BEGIN) {
+        return;
+    }
+    switch ((enum ks_replay_kind)point->kind) {
+    case KS_REPLAY_ROW_BEGIN:
+    case KS_REPLAY_ROW_END: add_debt(run, point); break;
+    case KS_REPLAY_LOADER_BEGIN: run->loader_depth++; break;
+    case KS_REPLAY_LOADER_END: run->loader_depth -= run->loader_depth > 0; break;
+    case KS_REPLAY_CALL_BEGIN: begin_call(run, point->item, is_dropped); break;
+    case KS_REPLAY_CALL_END: end_call(run, point->item); break;
+    case KS_REPLAY_STEP_END:
+        run->step_end_ns[point->item] = later(run->step_end_ns[point->item], run->now_ns);
+        break;
+    }
+}
+
+static void walk(struct run *run)
+{
+    const struct ks_replay *replay = run->replay;
+    run->now_ns = 0;
+    run->last_ns = replay->start_ns;
+    run->waiting = UINT32_MAX;
+    for (size_t i = 0; i < replay->stream_count; i++) {
+        run->stream_free_ns[i] = (double)(replay->stream_free_ns[i] - replay->start_ns);
+    }
+    for (size_t i = 0; i < replay->point_count; i++) {
+        pass_time(run, replay->points[i].at_ns);
+        note_point(run, &replay->points[i]);
+    }
+}
+
+enum ks_status ks_replay_run(const struct ks_replay *replay, const struct ks_replay_change *change,
+                             double *step_ns, struct ks_err *err)
+{
+    struct run run = {.replay = replay, .change = *change};
+    run.threads = ks_alloc(replay->thread_count, sizeof(*run.threads));
+    run.work_end_ns = ks_alloc(replay->work_count + 1, sizeof(double));
+    run.stream_free_ns = ks_alloc(replay->stream_count + 1, sizeof(double));
+    run.step_end_ns = ks_alloc(replay->step_count, sizeof(double));
+    enum ks_status status = KS_OK;
+    if (run.threads && run.work_end_ns && run.stream_free_ns && run.step_end_ns) {
+        walk(&run);
+        size_t last = replay->step_count - 1;
+        *step_ns = (run.step_end_ns[last] - run.step_end_ns[0]) / (double)last;
+    } else {
+        status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: works=%zu",
+                         replay->work_count);
+    }
+    ks_free(run.threads);
+    ks_free(run.work_end_ns);
+    ks_free(run.stream_free_ns);
+    ks_free(run.step_end_ns);
+    return status;
+}

@@ -1,0 +1,16 @@
+/* What the mean step of a job would take if something were different (docs/analyses/replay.md). */
+#ifndef KS_ANALYZE_WHAT_IF_H
+#define KS_ANALYZE_WHAT_IF_H
+
+#include "analyze/facts.h"
+#include "analyze/replay.h"
+
+/* Is there a replay of some source? Without, the next one must not be called. */
+bool ks_what_if_is_known(const struct ks_facts *facts);
+
+/* Time of a step under the change, ns. Ranks wait for each other, so the slowest one counts; of
+ * sources that are no ranks of one job, the mean. */
+enum ks_status ks_what_if_step(const struct ks_facts *facts, const struct ks_replay_change *change,
+                               double *step_ns, struct ks_err *err) KS_MUST_CHECK;
+
+#endif
