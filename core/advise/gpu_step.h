@@ -14,6 +14,8 @@ struct ks_finding ks_gpu_step_finding(const struct ks_rule *rule);
  * most, as the trace shows it; launch.bound leaves it to them. */
 int64_t ks_gpu_step_reads_high_ns(const struct ks_mean_step *mean);
 int64_t ks_gpu_step_small_copies_high_ns(const struct ks_mean_step *mean);
+/* ... and that of device.round_trip. */
+int64_t ks_gpu_step_trips_ns(const struct ks_mean_step *mean);
 int64_t ks_gpu_step_host_code_ns(const struct ks_mean_step *mean);
 
 /* Time in which the GPU idles for reasons of the host: what faults of the host can cost at most. */

@@ -143,8 +143,8 @@ static int64_t count_conv2d(const struct ks_flops_call *call, const struct shape
     size_t at = 0;
     if (input->count != 4 || kernel->count != 4 || !read_pair(call, 3, stride) ||
         !read_pair(call, 4, padding) || !read_pair(call, 5, dilation) ||
-        !array_item(call->concrete, 6, &text) || !ks_shape_read_number(text, &at, &groups) || groups <= 0 ||
-        stride[0] <= 0 || stride[1] <= 0) {
+        !array_item(call->concrete, 6, &text) || !ks_shape_read_number(text, &at, &groups) ||
+        groups <= 0 || stride[0] <= 0 || stride[1] <= 0) {
         return 0;
     }
     int64_t flops = 2;

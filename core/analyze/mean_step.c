@@ -140,6 +140,22 @@ static void add_copy(struct ks_facts *facts, const struct ks_call_site *site)
     }
 }
 
+static void add_trips(const struct ks_facts *facts, struct ks_trip_cost *trips)
+{
+    int64_t steps = (int64_t)facts->complete_step_count;
+    for (size_t i = 0; i < facts->round_trip_count; i++) {
+        const struct ks_round_trip *trip = &facts->round_trips[i];
+        trips->count += (double)trip->complete_count / (double)steps;
+        trips->operators += (double)trip->operators / (double)steps;
+        trips->work_ns = ks_sum_add(trips->work_ns, trip->work_ns / steps);
+        trips->idle_ns = ks_sum_add(trips->idle_ns, trip->idle_ns / steps);
+        trips->copy_ns = ks_sum_add(trips->copy_ns, trip->copy_ns / steps);
+        trips->bytes_down += (double)trip->bytes_down / (double)steps;
+        trips->bytes_up += (double)trip->bytes_up / (double)steps;
+    }
+    trips->worst = facts->round_trip_count > 0 ? &facts->round_trips[0] : NULL;
+}
+
 enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
     (void)err;
@@ -161,5 +177,6 @@ enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err 
             add_copy(facts, &facts->copy_sites[i]);
         }
     }
+    add_trips(facts, &mean->trips);
     return KS_OK;
 }

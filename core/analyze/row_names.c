@@ -99,6 +99,9 @@ static unsigned classify_call(struct ks_str name)
         bool is_blocking = !ks_str_contains(name, KS_STR("Async"));
         return KS_NAME_COPY | (is_blocking ? KS_NAME_SYNC : 0u);
     }
+    if (link == KS_LINK_MEMSET) {
+        return KS_NAME_MEMSET;
+    }
     for (size_t i = 0; i < KS_COUNT_OF(memory); i++) {
         if (ks_str_contains(name, ks_str_from(memory[i]))) {
             return KS_NAME_ALLOCATOR;
@@ -123,6 +126,41 @@ static unsigned classify_wait(struct ks_str name)
     for (size_t i = 0; i < KS_COUNT_OF(waits); i++) {
         if (ks_str_equal(name, ks_str_from(waits[i]))) {
             return KS_NAME_COMM_WAIT;
+        }
+    }
+    return 0;
+}
+
+/* Operators of aten that move a tensor, or give it another form: on tensors of a GPU, too, they
+ * launch nothing, unless they must copy. Empty memory has a form and no values. */
+static unsigned classify_form(struct ks_str name)
+{
+    static const char *const moves[] = {"to", "_to_copy", "copy_"};
+    static const char *const views[] = {
+        "alias",    "as_strided",   "broadcast_to",   "chunk",        "contiguous",
+        "detach",   "detach_",      "diagonal",       "dropout",      "empty_like",
+        "expand",   "expand_as",    "flatten",        "is_pinned",    "lift_fresh",
+        "movedim",  "narrow",       "permute",        "pin_memory",   "_pin_memory",
+        "ravel",    "reshape",      "_reshape_alias", "resolve_conj", "resolve_neg",
+        "select",   "slice",        "split",          "squeeze",      "split_with_sizes",
+        "t",        "transpose",    "type_as",        "unbind",       "unflatten",
+        "unfold",   "unsqueeze",    "_unsafe_view",   "view",         "view_as",
+        "squeeze_", "unsqueeze_",   "requires_grad_", "swapaxes",     "numpy_T",
+        "real",     "view_as_real", "resize_",        "set_",         "view_as_complex",
+    };
+    struct ks_str prefix = KS_STR("aten::");
+    if (!ks_str_starts(name, prefix)) {
+        return 0;
+    }
+    name = tail(name, prefix.len);
+    for (size_t i = 0; i < KS_COUNT_OF(moves); i++) {
+        if (ks_str_equal(name, ks_str_from(moves[i]))) {
+            return KS_NAME_MOVE;
+        }
+    }
+    for (size_t i = 0; i < KS_COUNT_OF(views); i++) {
+        if (ks_str_equal(name, ks_str_from(views[i]))) {
+            return KS_NAME_VIEW;
         }
     }
     return 0;
@@ -161,6 +199,7 @@ unsigned ks_row_names_classify(struct ks_str name)
     if (is_with_flops(name)) {
         flags |= KS_NAME_FLOPS;
     }
+    flags |= classify_form(name);
     if (ks_str_starts(name, KS_STR("aten::"))) {
         flags |= KS_NAME_ATEN;
     }

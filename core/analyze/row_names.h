@@ -30,6 +30,9 @@ enum {
     KS_NAME_GRAPH = 1 << 21,        /* ... a graph */
     KS_NAME_ATEN = 1 << 22,         /* operator of the aten library */
     KS_NAME_RUN_BACKWARD = 1 << 23, /* Python frame that calls the autograd engine */
+    KS_NAME_MEMSET = 1 << 24,       /* call meant to set memory */
+    KS_NAME_MOVE = 1 << 25,         /* operator that may copy a whole tensor between devices */
+    KS_NAME_VIEW = 1 << 26,         /* operator that computes nothing from its input's values */
 };
 
 struct ks_row_names {
