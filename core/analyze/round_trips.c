@@ -71,7 +71,8 @@ static enum ks_status add_copy(struct state *state, const struct ks_gpu_scan *sc
                               .start_ns = start_ns,
                               .end_ns = ks_sum_add(start_ns, scan->col.dur_ns[i]),
                               .bytes = scan->col.bytes[i] < 0 ? 0 : scan->col.bytes[i],
-                              .is_to_host = is_to_host};
+                              .is_to_host = is_to_host,
+                              .is_pinned = ks_str_contains(name, KS_STR("Pinned"))};
     return KS_OK;
 }
 

@@ -1,5 +1,7 @@
 #include "analyze/row_names.h"
 
+#include <string.h>
+
 #include "analyze/tensor_core.h"
 #include "base/alloc.h"
 #include "base/err.h"
@@ -131,39 +133,45 @@ static unsigned classify_wait(struct ks_str name)
     return 0;
 }
 
+/* Is the name one of these words? */
+static bool is_word_of(struct ks_str name, const char *words)
+{
+    while (*words) {
+        size_t len = strcspn(words, " ");
+        if (ks_str_equal(name, (struct ks_str){words, len})) {
+            return true;
+        }
+        words += len + strspn(words + len, " ");
+    }
+    return false;
+}
+
 /* Operators of aten that move a tensor, or give it another form: on tensors of a GPU, too, they
  * launch nothing, unless they must copy. Empty memory has a form and no values. */
 static unsigned classify_form(struct ks_str name)
 {
-    static const char *const moves[] = {"to", "_to_copy", "copy_"};
-    static const char *const views[] = {
-        "alias",    "as_strided",   "broadcast_to",   "chunk",        "contiguous",
-        "detach",   "detach_",      "diagonal",       "dropout",      "empty_like",
-        "expand",   "expand_as",    "flatten",        "is_pinned",    "lift_fresh",
-        "movedim",  "narrow",       "permute",        "pin_memory",   "_pin_memory",
-        "ravel",    "reshape",      "_reshape_alias", "resolve_conj", "resolve_neg",
-        "select",   "slice",        "split",          "squeeze",      "split_with_sizes",
-        "t",        "transpose",    "type_as",        "unbind",       "unflatten",
-        "unfold",   "unsqueeze",    "_unsafe_view",   "view",         "view_as",
-        "squeeze_", "unsqueeze_",   "requires_grad_", "swapaxes",     "numpy_T",
-        "real",     "view_as_real", "resize_",        "set_",         "view_as_complex",
-    };
+    static const char views[] =
+        "alias as_strided broadcast_to chunk contiguous detach detach_ diagonal "
+        "dropout empty_like expand expand_as flatten is_pinned movedim narrow "
+        "numpy_T permute pin_memory _pin_memory ravel real requires_grad_ reshape "
+        "_reshape_alias resize_ resolve_conj resolve_neg select set_ slice split "
+        "split_with_sizes squeeze squeeze_ swapaxes t transpose type_as unbind "
+        "unflatten unfold _unsafe_view unsqueeze unsqueeze_ view view_as "
+        "view_as_complex view_as_real";
+    static const char resizing[] =
+        "addmm bmm cat chunk concat constant_pad_nd conv1d conv2d conv3d einsum "
+        "expand gather index index_select interpolate linear masked_select matmul "
+        "mm multinomial narrow one_hot pad repeat repeat_interleave slice split "
+        "split_with_sizes stack topk unfold unique _unique2";
     struct ks_str prefix = KS_STR("aten::");
     if (!ks_str_starts(name, prefix)) {
         return 0;
     }
     name = tail(name, prefix.len);
-    for (size_t i = 0; i < KS_COUNT_OF(moves); i++) {
-        if (ks_str_equal(name, ks_str_from(moves[i]))) {
-            return KS_NAME_MOVE;
-        }
-    }
-    for (size_t i = 0; i < KS_COUNT_OF(views); i++) {
-        if (ks_str_equal(name, ks_str_from(views[i]))) {
-            return KS_NAME_VIEW;
-        }
-    }
-    return 0;
+    unsigned flags = is_word_of(name, resizing) ? KS_NAME_RESIZE : 0u;
+    flags |= is_word_of(name, views) ? KS_NAME_VIEW : 0u;
+    flags |= is_word_of(name, "copy_ to _to_copy") ? KS_NAME_MOVE : 0u;
+    return flags | (is_word_of(name, "lift_fresh") ? KS_NAME_FRESH : 0u);
 }
 
 unsigned ks_row_names_classify(struct ks_str name)

@@ -33,6 +33,8 @@ enum {
     KS_NAME_MEMSET = 1 << 24,       /* call meant to set memory */
     KS_NAME_MOVE = 1 << 25,         /* operator that may copy a whole tensor between devices */
     KS_NAME_VIEW = 1 << 26,         /* operator that computes nothing from its input's values */
+    KS_NAME_RESIZE = 1 << 27,       /* ... or not: its result may have a size that no input has */
+    KS_NAME_FRESH = 1 << 28,        /* operator that takes data from outside of torch */
 };
 
 struct ks_row_names {

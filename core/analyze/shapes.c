@@ -97,7 +97,8 @@ static bool have_dim(const struct ks_shapes *shapes, int64_t dim)
     return false;
 }
 
-bool ks_shapes_lead_to(const struct ks_shapes *shapes, const struct ks_shape *shape)
+bool ks_shapes_lead_to(const struct ks_shapes *shapes, const struct ks_shape *shape,
+                       size_t new_dims_max)
 {
     int64_t elements = ks_shape_elements(shape);
     for (size_t i = 0; i < shapes->count; i++) {
@@ -112,5 +113,5 @@ bool ks_shapes_lead_to(const struct ks_shapes *shapes, const struct ks_shape *sh
         shared += is_known && shape->dims[i] > 1;
         added += !is_known;
     }
-    return shared > 0 && added <= 1;
+    return shared > 0 && added <= new_dims_max;
 }

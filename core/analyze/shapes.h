@@ -29,9 +29,10 @@ bool ks_shape_equal(const struct ks_shape *a, const struct ks_shape *b);
 
 void ks_shapes_read(struct ks_str text, struct ks_shapes *shapes);
 bool ks_shapes_have(const struct ks_shapes *shapes, const struct ks_shape *shape);
-/* Can `shape` be that of a result of inputs of these shapes? Of the same shape or as many elements
- * as one of them, or with their dimensions, at least one of which is larger than 1, and one new
- * dimension at most: reductions, views, the k of topk. */
-bool ks_shapes_lead_to(const struct ks_shapes *shapes, const struct ks_shape *shape);
+/* Can `shape` be that of a result of inputs of these shapes? It has as many elements as one of
+ * them, or their dimensions, at least one of which is larger than 1; and as many as `new_dims_max`
+ * that they have not, such as the k of topk. */
+bool ks_shapes_lead_to(const struct ks_shapes *shapes, const struct ks_shape *shape,
+                       size_t new_dims_max);
 
 #endif

@@ -3,11 +3,11 @@
  * Units are the outermost library operators of a thread. A chain begins with one that copies a
  * tensor to the host. A unit on the host continues it when an input has a shape that was seen in
  * the chain, or follows from the inputs of the unit just before, if that one continued it. The
- * chain arrives when a unit that copies to the device follows at once, with a shape that can result
- * from the inputs of the last one, and something was computed. Anything that may begin something
- * else ends the chain: work for a device, a value that is read, the loader, another step, a copy to
- * the device that does not belong to it. So a batch that is uploaded after the results of the one
- * before were looked at makes no trip. */
+ * chain arrives when a unit that copies from pageable memory to the device follows at once, with a
+ * shape that can result from the inputs of the last one, and something was computed. Anything that
+ * may begin something else ends the chain: work for a device, a value that is read, the loader,
+ * another step, a copy to the device that does not belong to it. So a batch that is uploaded after
+ * the results of the one before were looked at makes no trip. */
 #include "analyze/trip_walk.h"
 
 #include "analyze/shapes.h"
@@ -30,6 +30,7 @@ struct chain {
     bool is_open;
     bool has_work;
     bool is_fed;           /* the unit before works on the tensor, or brought it */
+    size_t new_dims_max;   /* that its result can have, beside those of its inputs */
     size_t trip;           /* 1 + index of the trip that it made, 0 none yet */
     struct ks_shapes seen; /* of tensors of the chain; the oldest go first */
     size_t seen_next;
@@ -45,6 +46,7 @@ struct walk {
     uint32_t source;
     struct unit unit;
     struct chain chain;
+    int64_t launch_ns; /* of the last work for a device that is no copy between host and device */
 };
 
 /* ------------------------------------------------------------ chain */
@@ -77,6 +79,15 @@ static const struct ks_step *step_of(const struct walk *w)
     return ks_step_lookup_host(w->analyzer->facts, w->source, w->unit.start_ns);
 }
 
+/* Results that training looks at before it launches anything are those of the step before, and what
+ * it copies to the device then is the next batch. */
+static bool can_begin(const struct walk *w, const struct ks_step *step,
+                      const struct ks_shapes *inputs)
+{
+    return step && inputs->count > 0 &&
+           (step->kind != KS_STEP_TRAIN || w->launch_ns >= step->host_start_ns);
+}
+
 /* A further tensor may come before the first was worked on; else what was done so far is left. */
 static void bring(struct walk *w)
 {
@@ -85,14 +96,16 @@ static void bring(struct walk *w)
     const struct ks_step *step = step_of(w);
     struct ks_shapes inputs;
     read_inputs(w, &inputs);
-    uint32_t index = step ? (uint32_t)(step - w->analyzer->facts->steps) : 0;
-    if (!step || inputs.count == 0 || (chain->is_open && chain->sum.step != index)) {
+    if (!can_begin(w, step, &inputs)) {
         end_chain(w);
-    }
-    if (!step || inputs.count == 0) {
         return;
     }
+    uint32_t index = (uint32_t)(step - w->analyzer->facts->steps);
+    if (chain->sum.step != index) {
+        end_chain(w);
+    }
     chain->is_open = chain->is_fed = true;
+    chain->new_dims_max = 0;
     chain->has_work = false;
     chain->trip = 0;
     chain->from = (struct ks_shapes){.items = {inputs.items[0]}, .count = 1};
@@ -111,13 +124,14 @@ static bool arrives(const struct walk *w)
 {
     const struct chain *chain = &w->chain;
     struct ks_shapes inputs;
-    if (!chain->has_work || !chain->is_fed || w->unit.up->start_ns < chain->sum.down_end_ns) {
+    if (!chain->has_work || !chain->is_fed || w->unit.up->is_pinned ||
+        w->unit.up->start_ns < chain->sum.down_end_ns) {
         return false;
     }
     const struct ks_step *step = step_of(w);
     read_inputs(w, &inputs);
     return step && step - w->analyzer->facts->steps == chain->sum.step && inputs.count > 0 &&
-           ks_shapes_lead_to(&chain->from, &inputs.items[0]);
+           ks_shapes_lead_to(&chain->from, &inputs.items[0], chain->new_dims_max);
 }
 
 /* Several results may go back one after the other: they are one trip. */
@@ -147,7 +161,7 @@ static bool follows(struct chain *chain, const struct ks_shapes *inputs)
 {
     bool found = false;
     for (size_t i = 0; chain->is_fed && i < inputs->count; i++) {
-        if (ks_shapes_lead_to(&chain->from, &inputs->items[i])) {
+        if (ks_shapes_lead_to(&chain->from, &inputs->items[i], chain->new_dims_max)) {
             see(chain, &inputs->items[i]);
             found = true;
         }
@@ -155,10 +169,11 @@ static bool follows(struct chain *chain, const struct ks_shapes *inputs)
     return found;
 }
 
+/* Vectors of one length are too common to tell anything. */
 static bool has_seen(const struct chain *chain, const struct ks_shapes *inputs)
 {
     for (size_t i = 0; i < inputs->count; i++) {
-        if (ks_shapes_have(&chain->seen, &inputs->items[i])) {
+        if (inputs->items[i].count > 1 && ks_shapes_have(&chain->seen, &inputs->items[i])) {
             return true;
         }
     }
@@ -174,11 +189,13 @@ static void work(struct walk *w, unsigned flags)
     bool is_view = flags & (KS_NAME_VIEW | KS_NAME_MOVE);
     int64_t dur_ns = ks_sum_sub(w->unit.end_ns, w->unit.start_ns);
     read_inputs(w, &inputs);
-    chain->is_fed = (!is_view && has_seen(chain, &inputs)) || follows(chain, &inputs);
+    chain->is_fed = !(flags & KS_NAME_FRESH) &&
+                    ((!is_view && has_seen(chain, &inputs)) || follows(chain, &inputs));
     if (chain->is_fed) {
         chain->from = inputs;
+        chain->new_dims_max = flags & KS_NAME_RESIZE || !(flags & KS_NAME_ATEN);
     }
-    if (is_view) {
+    if (is_view || flags & KS_NAME_FRESH) {
         return;
     }
     struct ks_trip *sum = &chain->sum;
@@ -267,9 +284,13 @@ static void note_call(struct walk *w, uint32_t lane, uint32_t name, int64_t star
     if (flags & KS_NAME_COPY) {
         is_other = !note_copies(w, lane, start_ns) || !w->unit.is_open;
     }
-    if (is_other && w->unit.is_open) {
+    if (!is_other) {
+        return;
+    }
+    w->launch_ns = start_ns;
+    if (w->unit.is_open) {
         w->unit.is_device = true;
-    } else if (is_other) {
+    } else {
         end_chain(w);
     }
 }
@@ -309,6 +330,7 @@ static enum ks_status walk_lane(struct walk *w, const struct ks_lane *lane, stru
     w->source = ks_trace_track(w->analyzer->trace, lane->track)->source;
     w->unit = (struct unit){.end_ns = INT64_MIN};
     w->chain = (struct chain){0};
+    w->launch_ns = INT64_MIN;
     ks_slice_scan_open(&scan, w->analyzer->trace,
                        KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
                            KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_dims) |

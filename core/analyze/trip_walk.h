@@ -12,6 +12,7 @@ struct ks_trip_copy {
     int64_t end_ns;
     int64_t bytes; /* 0 unknown */
     bool is_to_host;
+    bool is_pinned; /* the host side */
 };
 
 /* One round trip. */
