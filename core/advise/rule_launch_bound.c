@@ -2,9 +2,9 @@
  *
  * Claim: for at least 10% of the step (profiler apart) the GPU idles while the host is inside
  * operators and launching calls (or between them), in steps of at least LAUNCHES_MIN launches, not
- * counting what reading values, small copies, round trips and long host code explain. A launch costs 5 to 50 us
- * with its operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch has another
- * cause (compiling, trying algorithms).
+ * counting what reading values, small copies, round trips and long host code explain. A launch
+ * costs 5 to 50 us with its operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch
+ * has another cause (compiling, trying algorithms).
  *
  * Evidence: idle time by cause (docs/analyses/idle.md), launches a step.
  *
