@@ -191,6 +191,9 @@ static void test_launch_bound(void **state)
     mean.reads.count = 1; /* 3 x 10 us are explained by reading values */
     mean.reads.operator_ns = 10000;
     check_rule(&mean, "launch.bound", 16000, 40000);
+    mean = mean_of(50, 20, 0, 20);
+    mean.trips = (struct ks_trip_cost){.count = 1, .idle_ns = 30000}; /* and so are these */
+    check_rule(&mean, "launch.bound", 16000, 40000);
     mean = mean_of(14, 0, 0, 20); /* 9.8 % without the profiler */
     check_rule(&mean, "launch.bound", 0, 0);
     mean = mean_of(50, 20, 0, 20); /* more than 150 us idle a launch: something else */

@@ -32,8 +32,8 @@ static void test_rows(void **state)
     check("kinetoscope.step#3", KS_NAME_MARK);
     check("kinetoscope.stepping", 0);
     check("gloo:all_reduce", KS_NAME_HOST_COMM);
-    check("aten::stack", KS_NAME_ATEN | KS_NAME_COLLATE);
-    check("aten::mm", KS_NAME_ATEN | KS_NAME_FLOPS);
+    check("aten::stack", KS_NAME_ATEN | KS_NAME_COLLATE | KS_NAME_RESIZE);
+    check("aten::mm", KS_NAME_ATEN | KS_NAME_FLOPS | KS_NAME_RESIZE);
     check("aten::is_leaf", KS_NAME_ATEN | KS_NAME_DROPPED);
     check("", 0);
 }
@@ -51,7 +51,7 @@ static void test_waits(void **state)
     check("hipMemcpyWithStream", KS_NAME_SYNC | KS_NAME_COPY);
     check("cudaMemcpyAsync", KS_NAME_COPY);
     check("cudaGraphAddMemcpyNode", 0);
-    check("cuMemsetD8Async", 0);
+    check("cuMemsetD8Async", KS_NAME_MEMSET);
     check("cudaMalloc", KS_NAME_ALLOCATOR);
     check("cudaFree", KS_NAME_ALLOCATOR);
     check("hipHostMalloc", KS_NAME_ALLOCATOR);
@@ -62,6 +62,15 @@ static void test_waits(void **state)
     check("aten::_local_scalar_dense", KS_NAME_ATEN | KS_NAME_SYNC);
     check("aten::nonzero", KS_NAME_ATEN | KS_NAME_SYNC);
     check("aten::item_like", KS_NAME_ATEN);
+    check("aten::to", KS_NAME_ATEN | KS_NAME_MOVE);
+    check("aten::copy_", KS_NAME_ATEN | KS_NAME_MOVE);
+    check("aten::t", KS_NAME_ATEN | KS_NAME_VIEW);
+    check("aten::view", KS_NAME_ATEN | KS_NAME_VIEW);
+    check("aten::slice", KS_NAME_ATEN | KS_NAME_VIEW | KS_NAME_RESIZE);
+    check("aten::topk", KS_NAME_ATEN | KS_NAME_RESIZE);
+    check("aten::lift_fresh", KS_NAME_ATEN | KS_NAME_FRESH);
+    check("custom::view", 0);
+    check("cudaMemsetAsync", KS_NAME_MEMSET);
     check("c10d::barrier", KS_NAME_COMM_WAIT);
     check("_c10d_functional::wait_tensor", KS_NAME_COMM_WAIT);
     check("c10d::allreduce_", 0);
