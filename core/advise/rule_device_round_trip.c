@@ -116,5 +116,6 @@ const struct ks_rule ks_rule_device_round_trip = {
     .id = "device.round_trip",
     .title = "Tensors go to the CPU and back inside the step",
     .impact = KS_IMPACT_TIME,
+    .hinders_graphs = true,
     .check = check,
 };

@@ -96,5 +96,6 @@ const struct ks_rule ks_rule_launch_bound = {
     .id = "launch.bound",
     .title = "The host launches more slowly than the GPU works",
     .impact = KS_IMPACT_TIME,
+    .wants_graphs = true,
     .check = check,
 };

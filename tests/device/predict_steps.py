@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
 """Holds predicted step times without the profiler against the clock.
 
-    predict_steps.py KSCOPE OUT [--device cpu] [--steps N] [PROGRAM...]
+    predict_steps.py KSCOPE OUT [--device cpu] [PROGRAM...]
 
-Six programs, from one that the GPU limits to one that launches limit. Each runs without anything,
-then under `kscope run`, then without anything again: a step's time is the median of blocks with the
-device synchronised at both ends. The report of the trace alone predicts it
-(`overhead.predicted_step_ns`): its middle must be within 15 % of the mean of both clocks.
+Six programs, from one that the GPU limits to one that launches limit, each under `kscope run`. The
+program itself measures its steps before the window and behind it: the median of blocks of steps
+with the device synchronised at both ends. The report of the trace alone predicts a step without the
+profiler (`overhead.predicted_step_ns`): its middle must be within 15 % of the time before the
+window. The time behind it shows whether the window left anything.
 
 OUT receives predict_steps.txt and predict_steps.json. The last line is `N of M predictions missed`;
 the exit status is 0 when N is 0 and something was predicted.
 
-    predict_steps.py --program NAME [--device cpu] [--steps N]    runs one program, nothing else
+    predict_steps.py --program NAME [--device cpu]    runs one program, nothing else
 """
 
 import argparse
 import json
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -25,10 +27,11 @@ import tempfile
 import time
 
 TOLERANCE = 0.15
-WINDOW = "12:2:6"
-STEPS_RECORDED = 24
 STEPS_PER_BLOCK = 5
+BLOCKS = 6
 WARM_STEPS = 10
+WINDOW_STEPS = 12
+WINDOW = f"{WARM_STEPS + BLOCKS * STEPS_PER_BLOCK}:2:6"
 SECONDS_MAX = 150
 
 # ---------------------------------------------------------------- programs
@@ -139,8 +142,8 @@ def cells(device):
 PROGRAMS = (matmuls, convolutions, transformer, reading, per_parameter, cells)
 
 
-def run_program(name, device, steps):
-    """The last line is `median_step_ms N`."""
+def run_program(name, device):
+    """Prints `before_ms N` and `behind_ms N`."""
     import torch
 
     torch.manual_seed(0)
@@ -150,17 +153,20 @@ def run_program(name, device, steps):
         if device == "cuda":
             torch.cuda.synchronize()
 
-    times = []
-    for _ in range(WARM_STEPS):
-        step()
-    for _ in range(max(steps // STEPS_PER_BLOCK, 1)):
+    def block_ms():
         synchronize()
         began = time.perf_counter()
         for _ in range(STEPS_PER_BLOCK):
             step()
         synchronize()
-        times.append((time.perf_counter() - began) * 1e3 / STEPS_PER_BLOCK)
-    print(f"median_step_ms {statistics.median(times):.4f}")
+        return (time.perf_counter() - began) * 1e3 / STEPS_PER_BLOCK
+
+    for _ in range(WARM_STEPS):
+        step()
+    print(f"before_ms {statistics.median([block_ms() for _ in range(BLOCKS)]):.4f}")
+    for _ in range(WINDOW_STEPS + WARM_STEPS):
+        step()
+    print(f"behind_ms {statistics.median([block_ms() for _ in range(BLOCKS)]):.4f}")
 
 
 # ---------------------------------------------------------------- checks
@@ -183,53 +189,43 @@ def call(*command):
     return done.stdout
 
 
-def clock(options, name):
-    words = ["--program", name, "--device", options.device, "--steps", options.steps]
-    text = call(sys.executable, __file__, *words)
-    return float(re.search(r"^median_step_ms ([0-9.]+)$", text, re.MULTILINE)[1])
-
-
-def predict(options, name, work):
-    """Reports of the trace alone, and of the folder with its unprofiled step times."""
+def record(options, name, work):
+    """What the program said, the report of the trace alone, and that of the whole folder."""
     folder = pathlib.Path(work) / name
-    words = ["--program", name, "--device", options.device, "--steps", STEPS_RECORDED]
-    record = [options.kscope, "run", "--steps", WINDOW, "--no-stacks", "--out", folder]
-    call(*record, sys.executable, __file__, *words)
+    program = [sys.executable, __file__, "--program", name, "--device", options.device]
+    said = call(options.kscope, "run", "--steps", WINDOW, "--out", folder, *program)
     (trace,) = folder.glob("*.window1.pt.trace.json.gz")
     alone = pathlib.Path(work) / f"{name}.pt.trace.json.gz"
-    trace.rename(alone)
-    doc = json.loads(call(options.kscope, "report", "--json", alone))
-    alone.rename(trace)
-    return doc, json.loads(call(options.kscope, "report", "--json", folder))
+    shutil.copy(trace, alone)
+    docs = [json.loads(call(options.kscope, "report", "--json", path)) for path in (alone, folder)]
+    return said, *docs
+
+
+def said_ms(said, key):
+    return float(re.search(rf"^{key} ([0-9.]+)$", said, re.MULTILINE)[1])
 
 
 def check(options, name, work):
-    before_ms = clock(options, name)
-    doc, folder_doc = predict(options, name, work)
-    after_ms = clock(options, name)
+    said, doc, folder_doc = record(options, name, work)
     times = sorted(step["dur_ns"] for step in doc["steps"] if step["complete"])
     bounds = doc["overhead"]["predicted_step_ns"]
-    measured_ms = (before_ms + after_ms) / 2
     timed_ns = folder_doc["overhead"]["measured_step_ns"]
+    before_ms = said_ms(said, "before_ms")
+    keys = ("low", "middle", "high")
     return {
         "program": name,
-        "measured_ms": [before_ms, after_ms],
+        "before_ms": before_ms,
+        "behind_ms": said_ms(said, "behind_ms"),
         "recorder_ms": timed_ns / 1e6 if timed_ns else None,
         "trace_ms": statistics.median(times) / 1e6 if times else None,
-        "predicted_ms": [bounds[key] / 1e6 for key in ("low", "middle", "high")]
-        if bounds
-        else None,
-        "off": bounds["middle"] / 1e6 / measured_ms - 1 if bounds else None,
+        "predicted_ms": [bounds[key] / 1e6 for key in keys] if bounds else None,
+        "off": bounds["middle"] / 1e6 / before_ms - 1 if bounds else None,
     }
 
 
 def text_of(row):
-    numbers = [
-        *row["measured_ms"],
-        row["recorder_ms"],
-        row["trace_ms"],
-        *(row["predicted_ms"] or []),
-    ]
+    keys = ("before_ms", "behind_ms", "recorder_ms", "trace_ms")
+    numbers = [*(row[key] for key in keys), *(row["predicted_ms"] or [])]
     cells_ = " ".join(f"{'-' if n is None else format(n, '.2f'):>9}" for n in numbers)
     off = "no prediction" if row["off"] is None else f"{100 * row['off']:+.1f} %"
     return f"{row['program']:<14} {cells_}  {off}"
@@ -244,15 +240,14 @@ def main():
     parser.add_argument("names", nargs="*", metavar="PROGRAM")
     parser.add_argument("--program")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--steps", type=int, default=100)
     options = parser.parse_intermixed_args()
     if options.program:
-        return run_program(options.program, options.device, options.steps)
+        return run_program(options.program, options.device)
     options.kscope = options.kscope.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     rows = []
     lines = [
-        "program          clock     clock  recorder     trace       low    middle      high  off"
+        "program           before    behind  recorder     trace       low    middle      high  off"
     ]
     print(lines[0], flush=True)
     with tempfile.TemporaryDirectory(prefix="predict-steps-") as work:
