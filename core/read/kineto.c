@@ -214,13 +214,14 @@ static enum progress repair_syntax(struct kineto *k, const char *place, struct k
 }
 
 /* Behind an event: a comma, the end of the list, or an event whose comma is missing. */
-static enum progress after_event(struct kineto *k, struct ks_json_cursor *c, char ch,
+static enum progress after_event(struct kineto *k, struct ks_json_cursor *c, char ch, bool is_last,
                                  struct ks_err *err)
 {
     if (ch == ',') {
         c->at++;
         k->place = PLACE_EVENTS_COMMA;
-        return PROGRESS_GO;
+        ks_json_blanks(c);
+        return KS_LIKELY(*c->at == '{') ? take_event(k, c, is_last, err) : PROGRESS_GO;
     }
     if (ch == ']') {
         c->at++;
@@ -246,7 +247,7 @@ static enum progress step_events(struct kineto *k, struct ks_json_cursor *c, boo
         return PROGRESS_MORE;
     }
     if (k->place == PLACE_EVENTS) {
-        return after_event(k, c, ch, err);
+        return after_event(k, c, ch, is_last, err);
     }
     if (ch == '{') {
         return take_event(k, c, is_last, err);
@@ -567,6 +568,7 @@ static enum ks_status kineto_open(const struct ks_reader_context *context, struc
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot start reader: out of memory");
     }
     k->to = *context;
+    kineto_layout_init(&k->layout);
     ks_text_init(&k->scratch);
     ks_text_init(&k->scratch2);
     ks_map_init(&k->begun.tops);

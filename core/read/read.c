@@ -12,7 +12,7 @@
 
 /* A window that the caches hold: each byte is touched twice, once by the copy and once by the
  * parser. It grows only for an item that is larger. */
-enum { WINDOW_START = 1024 * 1024, HEAD_SIZE = 256 * 1024 };
+enum { WINDOW_START = 256 * 1024, HEAD_SIZE = 256 * 1024 };
 
 static const size_t WINDOW_MAX = (size_t)64 * 1024 * 1024;
 

@@ -10,7 +10,7 @@
 #include "store/builder_impl.h"
 
 enum {
-    ROW_BYTES_TYPICAL = 64, /* chunk_rows rows of a run are about as large as of a column set */
+    ROW_BYTES_TYPICAL = 16, /* chunk_rows rows of a run are about as large as of a column set */
     RUN_BYTES_MIN = 4 * 1024,
     RUN_BYTES_MAX = 4 * 1024 * 1024, /* what the pool cuts from its slabs */
     BUDGET_PARTS = 64, /* a run is at most this part of the memory: lanes need one each */

@@ -34,6 +34,16 @@ static void check_numbers(const char *p)
     assert_ptr_equal(ks_scan_numbers(p), ks_scan_numbers_scalar(p));
 }
 
+/* More digits than the vector form takes have no value. */
+static void check_digits(const char *p)
+{
+    uint64_t fast = 0;
+    uint64_t slow = 0;
+    unsigned count = ks_scan_digits(p, &fast);
+    assert_int_equal(count, ks_scan_digits_scalar(p, &slow));
+    assert_true(count > KS_DIGITS_MAX || fast == slow);
+}
+
 static void run(const char *alphabet, size_t count, void (*check)(const char *), char first)
 {
     struct numbers numbers = {3};
@@ -71,6 +81,18 @@ static void test_numbers(void **state)
     run(ALPHABET, sizeof(ALPHABET), check_numbers, '[');
 }
 
+static void test_digits(void **state)
+{
+    (void)state;
+    static const char ALPHABET[] = "1790283645. /:-,\x80\xB9";
+    run(ALPHABET, sizeof(ALPHABET), check_digits, '\0');
+    char text[64 + PAD] = {0};
+    for (size_t len = 0; len < 20; len++) {
+        memset(text, '9', len);
+        check_digits(text);
+    }
+}
+
 /* Each byte alone, at each place of a vector. */
 static void test_each_byte(void **state)
 {
@@ -89,6 +111,7 @@ static void test_each_byte(void **state)
             text[at + 1] = (char)byte;
             text[40] = ']';
             check_numbers(text);
+            check_digits(text + 1);
         }
     }
 }
@@ -99,6 +122,7 @@ int main(void)
         cmocka_unit_test(test_string),
         cmocka_unit_test(test_blanks),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_digits),
         cmocka_unit_test(test_each_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
