@@ -61,6 +61,7 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
         .run = options->run,
         .window = options->window,
         .any_run = any_run,
+        .threads = options->threads,
         .log = &log,
     };
     struct ks_trace_options trace_options = {

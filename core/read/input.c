@@ -204,6 +204,26 @@ enum ks_status ks_input_read(struct ks_input *input, char *bytes, size_t capacit
     return check_bomb(input, err);
 }
 
+int ks_input_plain_file(const struct ks_input *input, int64_t *size)
+{
+    struct stat st;
+    if (input->decoder || !input->owns_fd || fstat(input->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        return -1;
+    }
+    *size = st.st_size;
+    return input->fd;
+}
+
+enum ks_status ks_input_seek(struct ks_input *input, int64_t offset, struct ks_err *err)
+{
+    if (lseek(input->fd, offset, SEEK_SET) != offset) {
+        return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read: %s", strerror(errno));
+    }
+    input->buf_at = input->buf_len;
+    input->at_eof = false;
+    return KS_OK;
+}
+
 enum ks_input_damage ks_input_damage(const struct ks_input *input)
 {
     return input->damage;

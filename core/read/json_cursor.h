@@ -121,8 +121,8 @@ static inline const char *ks_json_digits_at(const char *p)
 {
     uint64_t v;
     unsigned count = ks_scan_digits(p, &v);
-    bool is_number = count - 1 < KS_DIGITS_MAX && ks_json_ends_number(p[count]) &&
-                     (*p != '0' || count == 1);
+    bool is_number =
+        count - 1 < KS_DIGITS_MAX && ks_json_ends_number(p[count]) && (*p != '0' || count == 1);
     return KS_LIKELY(is_number) ? p + count : NULL;
 }
 
@@ -139,8 +139,7 @@ static inline const char *ks_json_time_at(const char *p, int64_t *ns)
                     (*p == '0' && count > 1))) {
         return NULL;
     }
-    uint64_t part =
-        (uint64_t)((point[1] - '0') * 100 + (point[2] - '0') * 10 + (point[3] - '0'));
+    uint64_t part = (uint64_t)((point[1] - '0') * 100 + (point[2] - '0') * 10 + (point[3] - '0'));
     *ns = (int64_t)(us * 1000 + part);
     return point + 4;
 }

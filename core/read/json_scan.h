@@ -97,7 +97,8 @@ static inline uint64_t ks_join_digits(uint64_t bytes)
 
 static inline unsigned ks_scan_digits(const char *p, uint64_t *value)
 {
-    static const uint32_t POWERS[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    static const uint32_t POWERS[] = {1,      10,      100,      1000,     10000,
+                                      100000, 1000000, 10000000, 100000000};
     uint64_t first = ks_load_digits(p);
     unsigned count = ks_count_digits(first);
     if (count < 8) {

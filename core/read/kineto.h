@@ -6,6 +6,7 @@
  *   kineto_emit.c   what an event means: rows of the builder
  *   kineto_open.c   events that come in halves: B/E and b/e
  *   kineto_meta.c   top-level keys beside traceEvents
+ *   kineto_part.c   parts of the list of events, read at once
  *   kineto_resync.c where to go on behind damage
  */
 #ifndef KS_READ_KINETO_H
@@ -74,7 +75,7 @@ struct kineto_event {
     bool has_trace_events; /* not an event at all: an object with the key traceEvents */
     int64_t ts_ns, dur_ns;
     struct ks_json_str name, cat, scope; /* ptr NULL: none */
-    uint8_t category;                   /* 1 + enum ks_category of cat, 0: not looked up */
+    uint8_t category;                    /* 1 + enum ks_category of cat, 0: not looked up */
     struct kineto_id pid, tid, id;
     const char *args_at; /* value of args, NULL none */
     bool has_duplicate_key;
@@ -184,8 +185,10 @@ struct kineto {
     unsigned track_next;
     struct ks_strid conv2d; /* names whose FLOPs need Concrete Inputs */
     struct kineto_stream_cached stream_cached;
-    uint32_t order;         /* events seen: which of two slices of one span began first */
+    uint32_t order; /* events seen: which of two slices of one span began first */
     struct kineto_layout layout;
+    int64_t stop_offset;    /* events from here on are read by others */
+    bool has_stopped;       /* the reader stands before such an event */
     const char *window_ptr; /* of the push under way, for offsets */
     int64_t window_offset;
 };
@@ -196,9 +199,20 @@ static inline int64_t kineto_offset(const struct kineto *k, const char *place)
     return k->window_offset + (place - k->window_ptr);
 }
 
+extern const struct ks_reader_parts kineto_parts;
+
+/* A reader that stands at the start of a document, and its end; NULL is fine. */
+enum ks_status kineto_create(const struct ks_reader_context *context, struct kineto **out,
+                             struct ks_err *err);
+void kineto_destroy(void *state);
+
 /* Counts damage at a place; in strict mode that is an error. */
 enum ks_status kineto_count(struct kineto *k, enum ks_stat stat, int64_t offset,
                             struct ks_err *err);
+
+/* Counts the faults that reading an item met; in strict mode the first one is an error. */
+enum ks_status kineto_count_faults(struct kineto *k, const struct ks_json_cursor *c,
+                                   struct ks_err *err);
 
 /* Reads the event object at the cursor. On KS_JSON_OK the cursor stands behind it. */
 enum ks_json kineto_event_parse(struct kineto *k, struct ks_json_cursor *c,

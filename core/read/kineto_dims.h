@@ -1,6 +1,6 @@
 /* Are input shapes written the way torch prints them? One blank behind each comma and nowhere else,
  * no list below the second level: Kineto writes just that, so nearly all events need no more than
- * this look. "No" is no judgement: the text is then put into that form, which may change nothing. */
+ * this. "No" is no judgement: the text is then put into that form, which may change nothing. */
 #ifndef KS_READ_KINETO_DIMS_H
 #define KS_READ_KINETO_DIMS_H
 

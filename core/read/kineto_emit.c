@@ -247,9 +247,9 @@ static enum ks_status intern_collective(struct kineto *k, const struct kineto_ar
 
 static enum ks_category category_of(const struct kineto_event *e)
 {
-    enum ks_category category =
-        e->category ? (enum ks_category)(e->category - 1)
-                    : ks_category_find((struct ks_str){e->cat.ptr, e->cat.len});
+    enum ks_category category = e->category
+                                    ? (enum ks_category)(e->category - 1)
+                                    : ks_category_find((struct ks_str){e->cat.ptr, e->cat.len});
     bool is_legacy_gpu =
         category == KS_CATEGORY_NONE && e->pid.is_text &&
         ks_str_equal((struct ks_str){e->pid.text.ptr, e->pid.text.len}, KS_STR("CUDA functions"));

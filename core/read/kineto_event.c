@@ -97,7 +97,7 @@ enum { KEY_LEN_MAX = 25, KEYS_OF_LEN_MAX = 4 };
                      : TAKE_DOUBLE, struct ks_json_str                                             \
                      : TAKE_STRING, struct ks_str                                                  \
                      : TAKE_TEXT),                                                                 \
-            bit, (uint16_t)offsetof(struct kineto_event, args.field)                                     \
+            bit, (uint16_t)offsetof(struct kineto_event, args.field)                               \
     }
 
 /* By the length of the key: so hardly a key is compared twice. The order inside a length follows
@@ -419,8 +419,8 @@ static void learn_value(struct kineto *k, unsigned before, unsigned of, const ch
         break;
     default:
         meaning.how = TAKE_ID_IS;
-        meaning.value = ((const struct kineto_id *)(const void *)((const char *)e + step->offset))
-                            ->number;
+        meaning.value =
+            ((const struct kineto_id *)(const void *)((const char *)e + step->offset))->number;
         break;
     }
     meaning.size = (uint8_t)(end - from);
@@ -429,8 +429,8 @@ static void learn_value(struct kineto *k, unsigned before, unsigned of, const ch
 }
 
 /* From the brace to behind the closing one, or to a list of events. */
-static enum ks_json take_members(struct kineto *k, struct ks_json_cursor *c,
-                                 struct kineto_event *e, unsigned level)
+static enum ks_json take_members(struct kineto *k, struct ks_json_cursor *c, struct kineto_event *e,
+                                 unsigned level)
 {
     bool is_plain = !c->lenient_quotes;
     unsigned step = level;

@@ -17,8 +17,7 @@ static bool is_step(const struct kineto_step *step, const char *text, size_t len
                     const struct kineto_step *meaning)
 {
     return step->len == len && step->how == meaning->how && step->offset == meaning->offset &&
-           step->bit == meaning->bit &&
-           memcmp(step->text, text, len) == 0;
+           step->bit == meaning->bit && memcmp(step->text, text, len) == 0;
 }
 
 static void link_steps(struct kineto_step *before, unsigned step, bool is_first)

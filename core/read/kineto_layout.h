@@ -29,17 +29,17 @@ enum {
 enum { LAYOUT_EVENT = 1, LAYOUT_ARGS, LAYOUT_FREE };
 
 struct kineto_step {
-    char text[LAYOUT_TEXT_MAX]; /* zero bytes behind it */
-    uint32_t mask;              /* one bit for each of the first 32 bytes that count */
-    uint32_t bit;               /* of the value, see kineto_event.c */
-    uint16_t offset;            /* the same */
-    uint8_t len;                /* of text */
-    uint8_t size;               /* bytes that are done with: a number's end is looked at only */
-    uint8_t how;                /* see kineto_event.c */
-    uint8_t values;             /* steps that may still be learned with a value of this one */
-    uint8_t value_len;          /* of a text at the end of `text`, without its quotes */
+    char text[LAYOUT_TEXT_MAX];    /* zero bytes behind it */
+    uint32_t mask;                 /* one bit for each of the first 32 bytes that count */
+    uint32_t bit;                  /* of the value, see kineto_event.c */
+    uint16_t offset;               /* the same */
+    uint8_t len;                   /* of text */
+    uint8_t size;                  /* bytes that are done with: a number's end is looked at only */
+    uint8_t how;                   /* see kineto_event.c */
+    uint8_t values;                /* steps that may still be learned with a value of this one */
+    uint8_t value_len;             /* of a text at the end of `text`, without its quotes */
     uint8_t next[LAYOUT_NEXT_MAX]; /* steps; 0: none */
-    int64_t value;              /* of a step with a value */
+    int64_t value;                 /* of a step with a value */
 };
 
 struct kineto_layout {
@@ -49,10 +49,10 @@ struct kineto_layout {
 
 void kineto_layout_init(struct kineto_layout *layout);
 
-/* Keeps the text from `from` to `to`, read behind step `before`, and what it means (all of `meaning`
- * but text, mask, len and next). `is_first`: it is tried before what followed until now. The step
- * that has it from now on, or 0: it is too long. When there are too many, all are forgotten: a file
- * that has so many is not one to be learned by heart. */
+/* Keeps the text from `from` to `to`, read behind step `before`, and what it means (all of
+ * `meaning` but text, mask, len and next). `is_first`: it is tried before what followed until now.
+ * The step that has it from now on, or 0: it is too long. When there are too many, all are
+ * forgotten: a file that has so many is not one to be learned by heart. */
 unsigned kineto_layout_learn(struct kineto_layout *layout, unsigned before, const char *from,
                              const char *to, const struct kineto_step *meaning, bool is_first);
 
@@ -78,8 +78,8 @@ static inline unsigned kineto_equal_bytes(const char *a, const char *b)
 
 static inline bool kineto_step_matches(const struct kineto_step *step, const char *p)
 {
-    unsigned equal =
-        kineto_equal_bytes(p, step->text) | kineto_equal_bytes(p + 16, step->text + 16) << 16;
+    unsigned equal = kineto_equal_bytes(p, step->text) | kineto_equal_bytes(p + 16, step->text + 16)
+                                                             << 16;
     if ((~equal & step->mask) != 0) {
         return false;
     }

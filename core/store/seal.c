@@ -11,7 +11,7 @@
 enum {
     LINKS_STAGED = 128,
     ROWS_AT_ONCE =
-        128,         /* rows are changed and cut into columns while they are in the first cache */
+        128, /* rows are changed and cut into columns while they are in the first cache */
     /* A plain array of correlations may have so many places for each call: every call of CUDA takes
      * a number, recorded or not, and a map takes more than these. */
     INDEX_SPARE = 16,

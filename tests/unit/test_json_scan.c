@@ -119,10 +119,8 @@ static void test_each_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_string),
-        cmocka_unit_test(test_blanks),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_digits),
+        cmocka_unit_test(test_string),    cmocka_unit_test(test_blanks),
+        cmocka_unit_test(test_numbers),   cmocka_unit_test(test_digits),
         cmocka_unit_test(test_each_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,8 +69,8 @@ static void test_limits(void **state)
     }
     assert_int_equal(learn(&layout, LAYOUT_EVENT, "", 1, false), 0);
     struct kineto_step meaning = {.how = 1, .size = 3};
-    assert_int_equal(kineto_layout_learn(&layout, LAYOUT_EVENT, "a\0b", "a\0b" + 3, &meaning, false),
-                     0);
+    assert_int_equal(
+        kineto_layout_learn(&layout, LAYOUT_EVENT, "a\0b", "a\0b" + 3, &meaning, false), 0);
 }
 
 /* More texts than there is room for: the newest is always there. */
@@ -80,7 +80,7 @@ static void test_overflow(void **state)
     struct kineto_layout layout;
     kineto_layout_init(&layout);
     for (int i = 0; i < 3000; i++) {
-        char text[16];
+        char text[32];
         snprintf(text, sizeof(text), "key %d:", i);
         unsigned step = learn(&layout, LAYOUT_ARGS, text, 1, false);
         assert_true(step >= LAYOUT_FREE && step < LAYOUT_STEPS_MAX);
@@ -182,9 +182,9 @@ static void test_dims_twin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_learn),      cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_overflow),   cmocka_unit_test(test_match_twin),
-        cmocka_unit_test(test_dims),       cmocka_unit_test(test_dims_twin),
+        cmocka_unit_test(test_learn),    cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_overflow), cmocka_unit_test(test_match_twin),
+        cmocka_unit_test(test_dims),     cmocka_unit_test(test_dims_twin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
