@@ -19,6 +19,7 @@ demo) ;;
 test) packages="$packages git libcmocka-dev" ;;
 ci) packages="$packages git libcmocka-dev clang" ;;
 bench)
+    packages="$packages g++ libsimdjson-dev valgrind"
     requirements=requirements-bench.txt
     venv=.venv-bench
     pip_options=--no-deps
