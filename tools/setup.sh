@@ -10,7 +10,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 level=${1:-demo}
-packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev"
+packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev
+libisal-dev"
 requirements=requirements.txt
 venv=.venv
 pip_options=
