@@ -5,8 +5,8 @@
 
 Inputs are grown from tests/data by tools/gen_trace.py (seed 1) into build/bench/ once. Each round
 runs every program in turn, so that a machine that gets slower slows all of them; the page cache is
-warm. `read-1` reads and seals on one thread (kscope info), `report-2` reports on two. Peers: simdjson
-(Debian's library, on-demand, a sum of dur by (cat, name); the limits of the two are against it),
+warm. `read-1` reads and seals on one thread (kscope info), `report-2` reports on two. Peers:
+simdjson (on-demand, a sum of dur by (cat, name); the limits of those two are against it),
 Python's json.load and a sum over it, and HolisticTraceAnalysis (in .venv-bench; once,
 or in each round with --full). Peak memory is ru_maxrss, which a child inherits from this process:
 so this one loads nothing large. `--base REV` builds that commit in a worktree and compares

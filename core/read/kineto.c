@@ -579,6 +579,7 @@ enum ks_status kineto_create(const struct ks_reader_context *context, struct kin
     }
     k->to = *context;
     k->stop_offset = INT64_MAX;
+    k->scan_array = context->strict ? NULL : ks_scan_array_choose();
     kineto_layout_init(&k->layout);
     ks_text_init(&k->scratch);
     ks_text_init(&k->scratch2);

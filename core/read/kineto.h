@@ -14,6 +14,7 @@
 
 #include "base/map.h"
 #include "base/text.h"
+#include "read/json_arrays.h"
 #include "read/json_cursor.h"
 #include "read/json_string.h"
 #include "read/kineto_layout.h"
@@ -185,7 +186,8 @@ struct kineto {
     unsigned track_next;
     struct ks_strid conv2d; /* names whose FLOPs need Concrete Inputs */
     struct kineto_stream_cached stream_cached;
-    uint32_t order; /* events seen: which of two slices of one span began first */
+    uint32_t order;              /* events seen: which of two slices of one span began first */
+    ks_scan_array_cb scan_array; /* NULL: arrays are read by the grammar */
     struct kineto_layout layout;
     int64_t stop_offset;    /* events from here on are read by others */
     bool has_stopped;       /* the reader stands before such an event */

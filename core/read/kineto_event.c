@@ -341,6 +341,11 @@ static inline bool is_letter(char c)
     return (unsigned char)((c | 0x20) - 'a') < 26;
 }
 
+static inline const char *plain_array(const struct kineto *k, const char *p)
+{
+    return *p == '[' && k->scan_array ? k->scan_array(p) : NULL;
+}
+
 /* Takes a value the way it is nearly always written; NULL when it is written in another way, or
  * needs more than that. */
 static inline const char *take_plain(const struct kineto *k, const char *p,
@@ -372,7 +377,16 @@ static inline const char *take_plain(const struct kineto *k, const char *p,
         end = ks_json_int_at(p, field);
         e->args.found |= end ? meaning->bit : 0;
         return end;
-    case TAKE_SKIP: return *p == '"' ? ks_json_string_at(p, &text) : ks_json_digits_at(p);
+    case TAKE_SKIP:
+        return *p == '"'   ? ks_json_string_at(p, &text)
+               : *p == '[' ? plain_array(k, p)
+                           : ks_json_digits_at(p);
+    case TAKE_TEXT:
+        end = plain_array(k, p);
+        if (end) {
+            *(struct ks_str *)field = (struct ks_str){p, (size_t)(end - p)};
+        }
+        return end;
     case TAKE_STRING: return ks_json_string_at(p, field);
     case TAKE_NAME: return e->name.ptr ? NULL : ks_json_string_at(p, field);
     case TAKE_ID:
