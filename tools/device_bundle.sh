@@ -39,7 +39,8 @@ build_program() {
         use_archive zlib libz.a
         use_archive libzstd libzstd.a
         use_archive libxxhash libxxhash.a
-        PKG_CONFIG_PATH=$PWD/$build-pkgconfig meson setup "$build" -Dbuildtype=release >/dev/null ||
+        PKG_CONFIG_PATH=$PWD/$build-pkgconfig meson setup "$build" -Dbuildtype=release \
+            -Disal=disabled >/dev/null ||
             fail "Meson cannot configure: the end of $build/meson-logs/meson-log.txt says why"
     fi
     ninja -C "$build" --quiet kscope

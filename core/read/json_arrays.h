@@ -1,5 +1,5 @@
-/* Steps over arrays whose values nobody needs, or only as text: shapes and strides, types of inputs,
- * printed scalars. Which form is quickest is chosen when the program runs. */
+/* Steps over arrays whose values nobody needs, or only as text: shapes and strides, types of
+ * inputs, printed scalars. Which form is quickest is chosen when the program runs. */
 #ifndef KS_READ_JSON_ARRAYS_H
 #define KS_READ_JSON_ARRAYS_H
 
