@@ -200,7 +200,6 @@ static enum ks_status find_row(struct scan_cursor *cursor, struct ks_err *err)
         if (status == KS_END) {
             close_scan(cursor);
             status = next_range(cursor, err);
-            cursor->at = cursor->count = 0;
         }
         if (status != KS_OK) {
             return status;
