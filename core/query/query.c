@@ -83,8 +83,8 @@ static enum ks_status fail_sqlite(const struct ks_query *query, struct ks_str sq
     if (query->stop != KS_QUERY_GOES_ON) {
         return fail_stopped(query, err);
     }
-    if (query->table_status != KS_OK) {
-        return ks_fail(err, query->table_status, KS_NO_OFFSET, "%s", said);
+    if (query->table_err.status != KS_OK) {
+        return ks_fail(err, query->table_err.status, KS_NO_OFFSET, "%s", query->table_err.message);
     }
     switch (code & 0xFF) {
     case SQLITE_NOMEM:
@@ -117,7 +117,7 @@ int ks_query_table_fail(struct ks_query *query, sqlite3_vtab *table, const struc
     if (query->stop != KS_QUERY_GOES_ON) {
         return SQLITE_INTERRUPT;
     }
-    query->table_status = err->status;
+    query->table_err = *err;
     sqlite3_free(table->zErrMsg);
     table->zErrMsg = sqlite3_mprintf("%s", err->message);
     return err->status == KS_ERR_NOMEM ? SQLITE_NOMEM : SQLITE_ERROR;

@@ -19,7 +19,7 @@ struct ks_query {
     int64_t deadline_ns;       /* INT64_MAX: none */
     sqlite3_int64 heap_before; /* what the process allowed SQLite before, -1: not changed */
     enum ks_query_stop stop;
-    enum ks_status table_status; /* of a virtual table that failed, KS_OK: none did */
+    struct ks_err table_err; /* of a virtual table that failed; KS_OK: none did */
     uint64_t rows_visited;
     struct ks_row_table tables[KS_QUERY_TABLES_MAX]; /* those of the trace first */
     size_t table_count;

@@ -138,8 +138,8 @@ static void measure(struct ks_query_table_text *table)
             width = own > width ? own : width;
         }
         table->widths[c] = width;
+        table->cells.failed = table->cells.failed || name.failed;
     }
-    table->cells.failed = table->cells.failed || name.failed;
     ks_text_release(&name);
 }
 
