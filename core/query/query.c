@@ -419,7 +419,10 @@ static enum ks_status check_statement(const struct ks_query *query, struct ks_er
 
 enum ks_status ks_query_prepare(struct ks_query *query, struct ks_str sql, struct ks_err *err)
 {
-    KS_ASSERT(!query->statement);
+    (void)sqlite3_finalize(query->statement);
+    query->statement = NULL;
+    query->stop = KS_QUERY_GOES_ON;
+    query->table_err = (struct ks_err){0};
     if (query->limits.ms_max > 0) {
         int64_t start_ns = now_ns();
         query->deadline_ns = query->limits.ms_max < (INT64_MAX - start_ns) / NS_PER_MS

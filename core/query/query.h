@@ -26,7 +26,7 @@ enum ks_status ks_query_open(const struct ks_trace *trace, const struct ks_row_t
 void ks_query_close(struct ks_query *query); /* NULL is fine */
 
 /* Compiles the statement. KS_ERR_USAGE: it is no single SELECT that fits the tables; the message
- * says where. Otherwise as step. Once for each query. */
+ * says where. Otherwise as step. Ends the statement before it. */
 enum ks_status ks_query_prepare(struct ks_query *query, struct ks_str sql, struct ks_err *err)
     KS_MUST_CHECK;
 /* KS_OK: there is a row; KS_END: no more. KS_ERR_LIMIT: time, memory or the size of a value;
