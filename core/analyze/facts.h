@@ -361,6 +361,7 @@ struct ks_facts {
     size_t input_count;
     struct ks_source_fact *sources; /* one for each source */
     struct ks_replay **replays;     /* one for each source; NULL: nothing to replay */
+    double replayed_ns;             /* mean step of the replays without a change; 0 unknown */
     bool are_ranks;                 /* the sources are the ranks of one job, and all have replays */
     struct ks_mean_step mean_step;
     int64_t overhead_ns;      /* rows of the profiler itself: their union */

@@ -13,7 +13,7 @@ static const double cost_middle = 1.45;
 static const double cost_high = 1.85;
 static const double cost_max = 3.0;
 static const double cost_doubt = 0.20;
-enum { HALVINGS = 20 };
+enum { HALVINGS = 10 }; /* to 0.003 */
 
 static const char *obstacle(const struct ks_facts *facts)
 {
@@ -77,6 +77,11 @@ static double between(double value, double low, double high)
     return value < low ? low : value > high ? high : value;
 }
 
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static enum ks_status predict(const struct ks_facts *facts, double cost_factor, double *step_ns,
                               struct ks_err *err)
 {
@@ -113,8 +118,8 @@ static enum ks_status find_cost(const struct ks_facts *facts, struct ks_mean_ste
         KS_TRY(predict(facts, factors[i], &times_ns[i], err));
     }
     mean->predicted_low_ns = (int64_t)times_ns[0];
-    mean->predicted_ns = (int64_t)times_ns[1];
-    mean->predicted_high_ns = (int64_t)times_ns[2];
+    mean->predicted_ns = later(mean->predicted_low_ns, (int64_t)times_ns[1]);
+    mean->predicted_high_ns = later(mean->predicted_ns, (int64_t)times_ns[2]);
     mean->cost_low = cost_low;
     mean->cost_high = cost_high;
     if (mean->unprofiled_ns > 0) {

@@ -5,7 +5,8 @@
  * the GPU, and the GPU work that they launch. A run walks the moments in order of time. GPU work
  * starts when it is launched and when its stream is free, each with the delay that was recorded;
  * waiting calls end when the work they wait for ends. A run without changes gives the recorded
- * times. Memory: 32 bytes a row end, of at most KS_REPLAY_POINTS_MAX.
+ * times. Memory: 32 bytes a row end, of at most KS_REPLAY_POINTS_MAX, and 96 bytes a piece of GPU
+ * work, of at most a quarter as many.
  */
 #ifndef KS_ANALYZE_REPLAY_H
 #define KS_ANALYZE_REPLAY_H
@@ -18,6 +19,7 @@
 
 enum {
     KS_REPLAY_POINTS_MAX = 1000 * 1000,
+    KS_REPLAY_POINTS_ALL_MAX = 4 * KS_REPLAY_POINTS_MAX, /* of all sources together */
     KS_REPLAY_STEPS_MAX = 16,
     KS_REPLAY_SHORT_NS_MAX = 10 * 1000,
     KS_REPLAY_GAP_NS_MIN = 200 * 1000, /* so long without a row is code of its own */

@@ -45,7 +45,7 @@ static double part_of(const struct run *run, double passed_ns)
 
 static void pass_time(struct run *run, int64_t until_ns)
 {
-    double passed_ns = (double)(until_ns - run->last_ns);
+    double passed_ns = (double)ks_sum_sub(until_ns, run->last_ns);
     double part = part_of(run, passed_ns);
     run->last_ns = until_ns;
     if (run->dropping_threads > 0) {
@@ -162,12 +162,13 @@ static void note_point(struct run *run, const struct ks_replay_point *point)
         run->op_depth += point->kind == KS_REPLAY_ROW_BEGIN;
         run->op_depth -= point->kind == KS_REPLAY_ROW_END && run->op_depth > 0;
     }
-    if (is_dropped && point->kind != KS_REPLAY_CALL_BEGIN) {
-        return;
-    }
     switch ((enum ks_replay_kind)point->kind) {
     case KS_REPLAY_ROW_BEGIN:
-    case KS_REPLAY_ROW_END: add_debt(run, point); break;
+    case KS_REPLAY_ROW_END:
+        if (!is_dropped) {
+            add_debt(run, point);
+        }
+        break;
     case KS_REPLAY_LOADER_BEGIN: run->loader_depth++; break;
     case KS_REPLAY_LOADER_END: run->loader_depth -= run->loader_depth > 0; break;
     case KS_REPLAY_CALL_BEGIN: begin_call(run, point->item, is_dropped); break;
@@ -185,12 +186,26 @@ static void walk(struct run *run)
     run->last_ns = replay->start_ns;
     run->waiting = UINT32_MAX;
     for (size_t i = 0; i < replay->stream_count; i++) {
-        run->stream_free_ns[i] = (double)(replay->stream_free_ns[i] - replay->start_ns);
+        if (replay->stream_free_ns[i] != KS_TIME_NONE) {
+            run->stream_free_ns[i] =
+                (double)ks_sum_sub(replay->stream_free_ns[i], replay->start_ns);
+        }
     }
     for (size_t i = 0; i < replay->point_count; i++) {
         pass_time(run, replay->points[i].at_ns);
         note_point(run, &replay->points[i]);
     }
+}
+
+/* Steps lie end to end: none ends before the one before it. */
+static double mean_step(const struct run *run)
+{
+    size_t last = run->replay->step_count - 1;
+    double end_ns = run->step_end_ns[0];
+    for (size_t i = 1; i <= last; i++) {
+        end_ns = later(end_ns, run->step_end_ns[i]);
+    }
+    return (end_ns - run->step_end_ns[0]) / (double)last;
 }
 
 enum ks_status ks_replay_run(const struct ks_replay *replay, const struct ks_replay_change *change,
@@ -204,8 +219,7 @@ enum ks_status ks_replay_run(const struct ks_replay *replay, const struct ks_rep
     enum ks_status status = KS_OK;
     if (run.threads && run.work_end_ns && run.stream_free_ns && run.step_end_ns) {
         walk(&run);
-        size_t last = replay->step_count - 1;
-        *step_ns = (run.step_end_ns[last] - run.step_end_ns[0]) / (double)last;
+        *step_ns = mean_step(&run);
     } else {
         status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: works=%zu",
                          replay->work_count);

@@ -30,8 +30,8 @@ enum {
     KS_NAME_GRAPH = 1 << 21,        /* ... a graph */
     KS_NAME_ATEN = 1 << 22,         /* operator of the aten library */
     KS_NAME_RUN_BACKWARD = 1 << 23, /* Python frame that calls the autograd engine */
-    KS_NAME_READS =
-        1 << 24, /* operator that reads a value, or the number of values, from the device */
+    KS_NAME_READS = 1 << 24, /* operator that reads a value, or how many, from the device */
+    KS_NAME_VIEW = 1 << 25,  /* operator that only calls another, which makes a view */
 };
 
 struct ks_row_names {
