@@ -103,6 +103,14 @@ enum ks_status ks_gpu_step_what_if(const struct ks_facts *facts,
     return KS_OK;
 }
 
+bool ks_gpu_step_is_gain(const struct ks_finding *finding, struct ks_check *check)
+{
+    if (finding->saving.high_ns == 0) {
+        check->reason = "replayed without it, the recorded steps take as long";
+    }
+    return finding->saving.high_ns > 0;
+}
+
 int64_t ks_gpu_step_part(int64_t ns, double factor)
 {
     double part = (double)ns * factor;

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 enum {
-    KS_REPLAY_POINTS_MAX = 1000 * 1000,
+    KS_REPLAY_POINTS_MAX = 500 * 1000,
     KS_REPLAY_POINTS_ALL_MAX = 4 * KS_REPLAY_POINTS_MAX, /* of all sources together */
     KS_REPLAY_STEPS_MAX = 16,
     KS_REPLAY_SHORT_NS_MAX = 10 * 1000,

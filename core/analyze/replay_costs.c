@@ -25,7 +25,7 @@ static enum ks_status add_cost(struct ks_replay_costs *costs, int64_t cost_ns, s
 enum ks_status ks_replay_note_cost(struct ks_replay_list *list, const struct ks_replay_row *row,
                                    struct ks_err *err)
 {
-    if (!row->is_op || row->child_count != 1) {
+    if (!list->items[row->begin].is_op || row->child_count != 1) {
         return KS_OK;
     }
     int64_t cost_ns = ks_sum_sub(ks_sum_sub(row->end_ns, row->start_ns), row->child_ns);

@@ -1,8 +1,7 @@
 /* What held each piece of GPU work when it was recorded: its launch, its stream, or another one. */
-#include <stdlib.h>
-
 #include "analyze/replay_model.h"
 #include "base/alloc.h"
+#include "base/sort_runs.h"
 #include "measure/quantile.h"
 
 enum {
@@ -130,11 +129,15 @@ static enum ks_status find_all_others(struct ks_replay_work *works, size_t count
     for (size_t i = 0; i < count; i++) {
         order[i] = (struct started){works[i].start_ns, (uint32_t)i};
     }
-    qsort(order, count, sizeof(*order), compare_started);
-    find_others(works, order, count, latest,
-                stream_count < OTHER_STREAMS_MAX ? stream_count : OTHER_STREAMS_MAX);
+    bool is_sorted = ks_sort_runs(order, count, sizeof(*order), compare_started);
+    if (is_sorted) {
+        find_others(works, order, count, latest,
+                    stream_count < OTHER_STREAMS_MAX ? stream_count : OTHER_STREAMS_MAX);
+    }
     ks_free(order);
-    return KS_OK;
+    return is_sorted ? KS_OK
+                     : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: works=%zu",
+                               count);
 }
 
 /* ------------------------------------------------------------ usual delays */

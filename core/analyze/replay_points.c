@@ -1,12 +1,12 @@
 /* The host's moments of a replay: rows, and calls with the GPU work that they launch. */
 #include "analyze/replay_points.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/lane_sweep.h"
 #include "base/alloc.h"
 #include "base/grow.h"
+#include "base/sort_runs.h"
 
 static enum ks_status add_point(struct ks_replay_list *list, const struct ks_replay_point *point,
                                 struct ks_err *err)
@@ -16,42 +16,67 @@ static enum ks_status add_point(struct ks_replay_list *list, const struct ks_rep
     return KS_OK;
 }
 
-/* Adds both ends. */
-static enum ks_status add_points(struct ks_replay_list *list, struct ks_replay_point *point,
-                                 int64_t dur_ns, struct ks_err *err)
+/* ------------------------------------------------------------ rows */
+
+/* Adds the beginning; the end comes when the thread is past it, so that points are in order but for
+ * rows that overlap. */
+static enum ks_status open_row(struct ks_replay_list *list, struct ks_replay_row *row,
+                               struct ks_replay_point *point, struct ks_err *err)
 {
+    point->at_ns = row->start_ns;
     point->row = list->row_count++;
     point->thread = list->thread;
-    point->is_empty = dur_ns == 0;
+    point->is_empty = row->end_ns == row->start_ns;
+    row->begin = (uint32_t)list->count;
     KS_TRY(add_point(list, point, err));
-    point->at_ns = ks_sum_add(point->at_ns, dur_ns);
-    point->kind++;
-    return add_point(list, point, err);
+    KS_TRY(ks_grow(&list->open, list->open_count, &list->open_capacity, sizeof(*row), "rows", err));
+    if (row->is_aten && list->aten_depth++ == 0) {
+        list->outermost = list->open_count;
+    }
+    list->open[list->open_count++] = *row;
+    return KS_OK;
 }
 
-/* ------------------------------------------------------------ rows */
+static enum ks_status add_end(struct ks_replay_list *list, struct ks_replay_row *row,
+                              struct ks_err *err)
+{
+    struct ks_replay_point point = list->items[row->begin];
+    point.at_ns = row->end_ns;
+    point.kind++;
+    row->end = (uint32_t)list->count;
+    return add_point(list, &point, err);
+}
+
+static enum ks_status close_row(struct ks_replay_list *list, struct ks_replay_row *row,
+                                struct ks_err *err)
+{
+    KS_TRY(add_end(list, row, err));
+    if (list->items[row->begin].kind != KS_REPLAY_ROW_BEGIN) {
+        return KS_OK;
+    }
+    if (list->open_count > 0) {
+        struct ks_replay_row *parent = &list->open[list->open_count - 1];
+        parent->child_count++;
+        parent->child_ns = ks_sum_add(parent->child_ns, ks_sum_sub(row->end_ns, row->start_ns));
+    }
+    list->aten_depth -= row->is_aten;
+    if (row->is_aten && list->aten_depth == 0) {
+        ks_replay_mark_outermost(list, row);
+    }
+    return ks_replay_note_cost(list, row, err);
+}
 
 static enum ks_status close_rows(struct ks_replay_list *list, int64_t now_ns, struct ks_err *err)
 {
     while (list->open_count > 0 && list->open[list->open_count - 1].end_ns <= now_ns) {
         struct ks_replay_row row = list->open[--list->open_count];
-        KS_TRY(ks_replay_note_cost(list, &row, err));
-        if (list->open_count > 0) {
-            struct ks_replay_row *parent = &list->open[list->open_count - 1];
-            parent->child_count++;
-            parent->child_ns =
-                ks_sum_add(parent->child_ns, ks_sum_sub(row.end_ns, row.start_ns));
-        }
-        list->aten_depth -= row.is_aten;
-        if (row.is_aten && list->aten_depth == 0) {
-            ks_replay_mark_outermost(list, &row);
-        }
+        KS_TRY(close_row(list, &row, err));
     }
     return KS_OK;
 }
 
-static enum ks_status open_row(struct ks_replay_list *list, const struct ks_slice_scan *scan,
-                               size_t i, struct ks_err *err)
+static enum ks_status add_row(struct ks_replay_list *list, const struct ks_slice_scan *scan,
+                              size_t i, struct ks_err *err)
 {
     unsigned flags = ks_row_names_get(&list->scope->analyzer->names, scan->col.name[i]);
     uint8_t category = scan->col.category[i];
@@ -59,26 +84,13 @@ static enum ks_status open_row(struct ks_replay_list *list, const struct ks_slic
     bool is_loader = category != KS_CATEGORY_PYTHON && (flags & KS_NAME_LOADER);
     struct ks_replay_row row = {.start_ns = scan->col.start_ns[i],
                                 .end_ns = ks_sum_add(scan->col.start_ns[i], scan->col.dur_ns[i]),
-                                .begin = (uint32_t)list->count,
-                                .end = (uint32_t)list->count + 1,
                                 .name = scan->col.name[i],
-                                .is_op = is_op,
-                                .is_aten = is_op && (flags & KS_NAME_ATEN)};
-    struct ks_replay_point point = {.at_ns = row.start_ns,
-                                    .kind = is_loader ? KS_REPLAY_LOADER_BEGIN
+                                .is_aten = is_op && !is_loader && (flags & KS_NAME_ATEN)};
+    struct ks_replay_point point = {.kind = is_loader ? KS_REPLAY_LOADER_BEGIN
                                                       : KS_REPLAY_ROW_BEGIN,
                                     .is_op = is_op,
                                     .is_frame = category == KS_CATEGORY_PYTHON};
-    KS_TRY(add_points(list, &point, scan->col.dur_ns[i], err));
-    if (is_loader) {
-        return KS_OK;
-    }
-    KS_TRY(ks_grow(&list->open, list->open_count, &list->open_capacity, sizeof(row), "rows", err));
-    if (row.is_aten && list->aten_depth++ == 0) {
-        list->outermost = list->open_count;
-    }
-    list->open[list->open_count++] = row;
-    return KS_OK;
+    return open_row(list, &row, &point, err);
 }
 
 /* ------------------------------------------------------------ calls */
@@ -136,10 +148,11 @@ static enum ks_status add_call(struct ks_replay_list *list, const struct ks_slic
         ks_grow(&list->calls, list->call_count, &list->call_capacity, sizeof(call), "calls", err));
     list->calls[list->call_count] = call;
     ks_replay_mark_call(list, &call);
-    struct ks_replay_point point = {.at_ns = scan->col.start_ns[i],
-                                    .item = (uint32_t)list->call_count++,
+    struct ks_replay_row row = {.start_ns = scan->col.start_ns[i],
+                                .end_ns = ks_sum_add(scan->col.start_ns[i], call.own_ns)};
+    struct ks_replay_point point = {.item = (uint32_t)list->call_count++,
                                     .kind = KS_REPLAY_CALL_BEGIN};
-    return add_points(list, &point, call.own_ns, err);
+    return open_row(list, &row, &point, err);
 }
 
 /* ------------------------------------------------------------ threads */
@@ -156,7 +169,7 @@ static enum ks_status note_row(struct ks_replay_list *list, const struct ks_slic
             return KS_OK;
         }
         KS_TRY(close_rows(list, scan->col.start_ns[i], err));
-        return open_row(list, scan, i, err);
+        return add_row(list, scan, i, err);
     case KS_CATEGORY_RUNTIME:
     case KS_CATEGORY_DRIVER:
         KS_TRY(close_rows(list, scan->col.start_ns[i], err));
@@ -290,7 +303,10 @@ static enum ks_status settle(struct ks_replay_list *list, struct ks_err *err)
     KS_TRY(add_steps(list, err));
     list->replay->operator_cost_ns = ks_replay_operator_cost(list);
     list->replay->thread_count = list->scope->thread_count;
-    qsort(list->items, list->count, sizeof(*list->items), compare_points);
+    if (!ks_sort_runs(list->items, list->count, sizeof(*list->items), compare_points)) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: rows=%u",
+                       list->row_count);
+    }
     KS_TRY(ks_replay_set_costs(list, err));
     KS_TRY(ks_replay_set_waits(list, err));
     return keep(list, err);

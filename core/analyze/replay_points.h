@@ -7,16 +7,15 @@
 
 enum { KS_REPLAY_RECENT_MAX = 8 };
 
-/* An operator, annotation or Python frame that has not ended. */
+/* A row or call that has not ended. */
 struct ks_replay_row {
     int64_t start_ns;
     int64_t end_ns;
-    int64_t child_ns;
-    uint32_t begin; /* points */
-    uint32_t end;
+    int64_t child_ns;     /* of the rows directly inside */
+    uint32_t child_count; /* calls and loaders are none */
+    uint32_t begin;       /* its points */
+    uint32_t end;         /* known when it ended */
     uint32_t name;
-    uint32_t child_count;
-    bool is_op;
     bool is_aten;
 };
 

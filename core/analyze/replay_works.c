@@ -1,10 +1,11 @@
 /* The GPU work of a replay, in order of launch. */
-#include <stdlib.h>
+#include <string.h>
 
 #include "analyze/lane_sweep.h"
 #include "analyze/replay_model.h"
 #include "base/alloc.h"
 #include "base/grow.h"
+#include "base/sort_runs.h"
 
 struct stream {
     bool is_used;    /* some work of the steps was seen */
@@ -148,12 +149,12 @@ static int compare_works(const void *left, const void *right)
     return order ? order : compare_int64(a->before, b->before);
 }
 
-static void order_works(struct work_list *list)
+static bool order_works(struct work_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         list->items[i].before = (uint32_t)i;
     }
-    qsort(list->items, list->count, sizeof(*list->items), compare_works);
+    return ks_sort_runs(list->items, list->count, sizeof(*list->items), compare_works);
 }
 
 static enum ks_status keep(struct work_list *list, struct ks_replay *replay, struct ks_err *err)
@@ -161,11 +162,10 @@ static enum ks_status keep(struct work_list *list, struct ks_replay *replay, str
     struct ks_arena *arena = &list->scope->analyzer->facts->arena;
     replay->works = ks_new(arena, struct ks_replay_work, list->count + 1);
     replay->stream_free_ns = ks_new(arena, int64_t, list->stream_count + 1);
-    if (!replay->works || !replay->stream_free_ns) {
+    if (!replay->works || !replay->stream_free_ns || !order_works(list)) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: works=%zu",
                        list->count);
     }
-    order_works(list);
     memcpy(replay->works, list->items, list->count * sizeof(*list->items));
     replay->work_count = list->count;
     replay->stream_count = list->stream_count;
