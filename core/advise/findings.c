@@ -135,6 +135,27 @@ static int compare_findings(const void *left, const void *right)
     return order ? order : (a->where.rank > b->where.rank) - (a->where.rank < b->where.rank);
 }
 
+/* Moves findings whose repair is a graph behind those that would hinder it: of the same urgency. */
+static void put_graphs_last(struct ks_findings *findings)
+{
+    for (size_t end = findings->count; end > 1; end--) {
+        const struct ks_finding hindering = findings->list[end - 1];
+        if (!hindering.rule->hinders_graphs) {
+            continue;
+        }
+        size_t to = end - 1;
+        for (size_t from = end - 1; from > 0; from--) {
+            struct ks_finding wanting = findings->list[from - 1];
+            if (wanting.rule->wants_graphs && urgency(&wanting) == urgency(&hindering)) {
+                memmove(&findings->list[from - 1], &findings->list[from],
+                        (to - from + 1) * sizeof(wanting));
+                findings->list[to--] = wanting;
+            }
+        }
+        return;
+    }
+}
+
 /* The first finding of a group stands for it; savings of the others are not added to it. */
 static bool is_first_of_group(const struct ks_findings *findings, size_t count,
                               const struct ks_finding *finding)
@@ -193,6 +214,7 @@ void ks_findings_settle(struct ks_findings *findings, const struct ks_facts *fac
     if (findings->count > 1) {
         qsort(findings->list, findings->count, sizeof(*findings->list), compare_findings);
     }
+    put_graphs_last(findings);
     cut_overlaps(findings, mean_step_ns(facts));
     for (size_t i = 0; i < findings->check_count; i++) {
         struct ks_check *check = &findings->checks[i];

@@ -78,6 +78,8 @@ struct ks_rule {
     const char *id;    /* "input.starved" */
     const char *title; /* one sentence without number */
     enum ks_impact impact;
+    bool hinders_graphs; /* a CUDA graph cannot be captured over what it finds ... */
+    bool wants_graphs;   /* ... and is the repair of this one: those come first */
     /* Adds findings, and says in `*check` what it saw. KS_OK also when it finds nothing. */
     enum ks_status (*check)(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err);

@@ -56,6 +56,14 @@ int64_t ks_gpu_step_host_code_ns(const struct ks_mean_step *mean)
     return code_ns > mean->idle_ns / 2 ? code_ns : 0;
 }
 
+int64_t ks_gpu_step_trips_ns(const struct ks_mean_step *mean)
+{
+    int64_t idle_ns = ks_gpu_step_host_idle_ns(mean);
+    return mean->trips.count < 1           ? 0
+           : mean->trips.idle_ns < idle_ns ? mean->trips.idle_ns
+                                           : idle_ns;
+}
+
 int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean)
 {
     return mean->idle_by_cause_ns[KS_IDLE_SYNC] + mean->idle_by_cause_ns[KS_IDLE_LAUNCH] +

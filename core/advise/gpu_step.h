@@ -11,10 +11,11 @@ bool ks_gpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check)
 /* A finding of the rule with what these rules have in common; nothing of the place is known. */
 struct ks_finding ks_gpu_step_finding(const struct ks_rule *rule);
 
-/* Host time that the faults of the rules sync.host, copy.many_small and host.python_gap explain at
- * most, as the trace shows it; launch.bound leaves it to them. */
+/* Host time that the faults of the rules sync.host, copy.many_small, device.round_trip and
+ * host.python_gap explain at most, as the trace shows it; launch.bound leaves it to them. */
 int64_t ks_gpu_step_reads_high_ns(const struct ks_mean_step *mean);
 int64_t ks_gpu_step_small_copies_high_ns(const struct ks_mean_step *mean);
+int64_t ks_gpu_step_trips_ns(const struct ks_mean_step *mean);
 int64_t ks_gpu_step_host_code_ns(const struct ks_mean_step *mean);
 
 /* Time in which the GPU idles for reasons of the host: what faults of the host can cost at most. */

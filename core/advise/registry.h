@@ -11,5 +11,6 @@ extern const struct ks_rule ks_rule_host_python_gap;
 extern const struct ks_rule ks_rule_precision_fp32_matmul;
 extern const struct ks_rule ks_rule_copy_pageable;
 extern const struct ks_rule ks_rule_copy_many_small;
+extern const struct ks_rule ks_rule_device_round_trip;
 
 #endif

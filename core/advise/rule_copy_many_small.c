@@ -69,5 +69,6 @@ const struct ks_rule ks_rule_copy_many_small = {
     .id = "copy.many_small",
     .title = "Many tiny copies between host and GPU",
     .impact = KS_IMPACT_TIME,
+    .hinders_graphs = true,
     .check = check,
 };

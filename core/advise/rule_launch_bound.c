@@ -2,9 +2,9 @@
  *
  * Claim: for at least 10% of the step (profiler apart) the GPU idles while the host is inside
  * operators and launching calls (or between them), in steps of at least LAUNCHES_MIN launches, not
- * counting what reading values, small copies and long host code explain. A launch costs 5 to 50 us
- * with its operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch has another
- * cause (compiling, trying algorithms).
+ * counting what reading values, small copies, round trips and long host code explain. A launch
+ * costs 5 to 50 us with its operator; more than IDLE_PER_LAUNCH_NS_MAX of idle time for each launch
+ * has another cause (compiling, trying algorithms).
  *
  * Evidence: idle time by cause (docs/analyses/idle.md), launches a step.
  *
@@ -29,7 +29,7 @@ static int64_t launching_ns(const struct ks_mean_step *mean)
 {
     return mean->idle_by_cause_ns[KS_IDLE_LAUNCH] + mean->idle_by_cause_ns[KS_IDLE_HOST_CODE] -
            ks_gpu_step_reads_high_ns(mean) - ks_gpu_step_small_copies_high_ns(mean) -
-           ks_gpu_step_host_code_ns(mean);
+           ks_gpu_step_host_code_ns(mean) - ks_gpu_step_trips_ns(mean);
 }
 
 static enum ks_status find_saving(const struct ks_facts *facts, struct ks_finding *finding,
@@ -97,5 +97,6 @@ const struct ks_rule ks_rule_launch_bound = {
     .id = "launch.bound",
     .title = "The host launches more slowly than the GPU works",
     .impact = KS_IMPACT_TIME,
+    .wants_graphs = true,
     .check = check,
 };

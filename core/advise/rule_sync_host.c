@@ -84,5 +84,6 @@ const struct ks_rule ks_rule_sync_host = {
     .id = "sync.host",
     .title = "The host waits for the GPU to read values",
     .impact = KS_IMPACT_TIME,
+    .hinders_graphs = true,
     .check = check,
 };

@@ -243,6 +243,28 @@ struct ks_call_site {
     bool is_small; /* copies: of KS_SMALL_COPY_BYTES_MAX at most; larger ones are another site */
 };
 
+/* Tensors of one shape that one operator brings to the host, where they are worked on, and that go
+ * back to the device in the same step (docs/analyses/round_trips.md). */
+struct ks_round_trip {
+    uint32_t source;
+    struct ks_strid op;               /* brings them to the host */
+    struct ks_strid shapes;           /* of its inputs */
+    const struct ks_call_site *site;  /* its copies; NULL: they have several places */
+    struct ks_strid longest;          /* operator that took longest on the host ... */
+    int64_t longest_ns;               /* ... in one trip */
+    int64_t steps[KS_SITE_STEPS_MAX]; /* numbers of the first steps with some */
+    size_t step_count;
+    int64_t count;
+    int64_t complete_count; /* of these, in complete steps; all that follows is of these */
+    int64_t operators;      /* that worked on them on the host */
+    int64_t work_ns;        /* how long these took */
+    int64_t wait_ns;        /* the operators that brought them, which wait for the device */
+    int64_t idle_ns; /* no device worked, from their arrival on the host until work went on */
+    int64_t copy_ns; /* the copies both ways on the device */
+    int64_t bytes_down;
+    int64_t bytes_up;
+};
+
 struct ks_link_fact {
     int64_t launches; /* calls meant to launch work */
     int64_t kernel_launches, graph_launches, memcpy_launches, memset_launches;
@@ -291,6 +313,18 @@ struct ks_step_cost {
     const struct ks_call_site *worst; /* the place with most operator time; NULL: none */
 };
 
+/* What round trips cost in a complete step. */
+struct ks_trip_cost {
+    double count;
+    double operators;
+    int64_t work_ns;
+    int64_t idle_ns;
+    int64_t copy_ns;
+    double bytes_down;
+    double bytes_up;
+    const struct ks_round_trip *worst; /* with most idle time; NULL: none */
+};
+
 /* Means over the complete steps of all ranks (docs/analyses/mean_step.md). */
 struct ks_mean_step {
     const char *obstacle; /* why nothing can be said of steps on a GPU; NULL: the rest is there */
@@ -301,11 +335,14 @@ struct ks_mean_step {
     int64_t unprofiled_ns; /* measured without the profiler; 0 unknown */
     int64_t predicted_ns;  /* the same from a replay of the recorded steps (replay.md) ... */
     int64_t predicted_low_ns, predicted_high_ns; /* ... and its bounds; 0 unknown */
+    double host_share_low;  /* of the idle time by launches and host code, what is there without */
+    double host_share_high; /* the profiler, too */
     double cost_low, cost_high; /* part of the estimated cost of recording that is real */
     double launches;
     struct ks_step_cost reads;        /* values that the host reads from the device */
     struct ks_step_cost small_copies; /* between host and device, 4 KiB on average at most */
     struct ks_step_cost pageable;     /* to the device from pageable memory, 64 KiB and more */
+    struct ks_trip_cost trips;        /* of tensors to the host and back */
 };
 
 struct ks_source_fact {
@@ -356,6 +393,8 @@ struct ks_facts {
     size_t sync_count;
     struct ks_call_site *copy_sites; /* by device_ns descending */
     size_t copy_site_count;
+    struct ks_round_trip *round_trips; /* by idle_ns descending; NULL: none */
+    size_t round_trip_count;
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;

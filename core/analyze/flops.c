@@ -1,61 +1,16 @@
 #include "analyze/flops.h"
 
+#include "analyze/shapes.h"
 #include "measure/sum.h"
 
-enum { DIMS_MAX = 16, INPUTS_MAX = 8, CONV_INPUTS = 7 };
-
-struct shape {
-    int64_t dims[DIMS_MAX];
-    size_t count;
-    bool is_too_long;
-};
+enum { INPUTS_MAX = 8, CONV_INPUTS = 7 };
 
 struct shapes {
-    struct shape items[INPUTS_MAX];
+    struct ks_shape items[INPUTS_MAX];
     size_t count; /* inputs that were named, also past INPUTS_MAX */
 };
 
 /* ------------------------------------------------------------ texts */
-
-static bool read_int(struct ks_str text, size_t *at, int64_t *value)
-{
-    bool is_negative = *at < text.len && text.ptr[*at] == '-';
-    size_t first = *at + (is_negative ? 1 : 0);
-    size_t i = first;
-    *value = 0;
-    for (; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++) {
-        *value = ks_sum_add(ks_sum_scale(*value, 10), text.ptr[i] - '0');
-    }
-    if (i == first) {
-        return false;
-    }
-    *value = is_negative ? -*value : *value;
-    *at = i;
-    return true;
-}
-
-/* "[3, 64]" from its '[' on; true when it holds nothing but numbers. */
-static bool read_list(struct ks_str text, size_t *at, struct shape *shape)
-{
-    *shape = (struct shape){0};
-    for (++*at; *at < text.len && text.ptr[*at] != ']';) {
-        int64_t value;
-        if (text.ptr[*at] == ' ' || text.ptr[*at] == ',') {
-            ++*at;
-        } else if (!read_int(text, at, &value)) {
-            return false;
-        } else if (shape->count < DIMS_MAX) {
-            shape->dims[shape->count++] = value;
-        } else {
-            shape->is_too_long = true;
-        }
-    }
-    if (*at >= text.len) {
-        return false;
-    }
-    ++*at;
-    return true;
-}
 
 /* One list of numbers per input; what is no such list (a TensorList) counts as an empty one. */
 static void read_shapes(struct ks_str text, struct shapes *shapes)
@@ -64,11 +19,11 @@ static void read_shapes(struct ks_str text, struct shapes *shapes)
     size_t depth = 0;
     for (size_t i = 0; i < text.len;) {
         if (text.ptr[i] == '[' && depth == 1) {
-            struct shape shape;
+            struct ks_shape shape;
             size_t at = i;
-            bool is_plain = read_list(text, &at, &shape);
+            bool is_plain = ks_shape_read(text, &at, &shape);
             if (shapes->count < INPUTS_MAX) {
-                shapes->items[shapes->count] = is_plain ? shape : (struct shape){0};
+                shapes->items[shapes->count] = is_plain ? shape : (struct ks_shape){0};
             }
             shapes->count++;
             if (is_plain) {
@@ -128,15 +83,6 @@ static bool is_tensor(const struct ks_flops_call *call, const struct shapes *sha
 
 /* ------------------------------------------------------------ formulas */
 
-static int64_t product(const struct shape *shape)
-{
-    int64_t result = 1;
-    for (size_t i = 0; i < shape->count; i++) {
-        result = ks_sum_scale(result, shape->dims[i] < 0 ? 0 : shape->dims[i]);
-    }
-    return result;
-}
-
 /* 2 * rows * inner * columns; the batch counts once. */
 static int64_t count_matmul(const struct ks_flops_call *call, const struct shapes *shapes,
                             size_t first, bool is_batched)
@@ -144,8 +90,8 @@ static int64_t count_matmul(const struct ks_flops_call *call, const struct shape
     if (!is_tensor(call, shapes, first) || !is_tensor(call, shapes, first + 1)) {
         return 0;
     }
-    const struct shape *left = &shapes->items[first];
-    const struct shape *right = &shapes->items[first + 1];
+    const struct ks_shape *left = &shapes->items[first];
+    const struct ks_shape *right = &shapes->items[first + 1];
     if (left->count == 0) {
         return 0;
     }
@@ -154,18 +100,18 @@ static int64_t count_matmul(const struct ks_flops_call *call, const struct shape
     if (inner <= 0 || batch <= 0) {
         return 0;
     }
-    int64_t flops = product(left) / inner / batch;
-    return ks_sum_scale(ks_sum_scale(flops, product(right)), 2);
+    int64_t flops = ks_shape_elements(left) / inner / batch;
+    return ks_sum_scale(ks_sum_scale(flops, ks_shape_elements(right)), 2);
 }
 
 /* "[1, 1]" among the concrete inputs. */
 static bool read_pair(const struct ks_flops_call *call, size_t index, int64_t *pair)
 {
     struct ks_str text;
-    struct shape list;
+    struct ks_shape list;
     size_t at = 0;
     if (!array_item(call->concrete, index, &text) || text.len == 0 || text.ptr[0] != '[' ||
-        !read_list(text, &at, &list) || list.count != 2) {
+        !ks_shape_read(text, &at, &list) || list.count != 2) {
         return false;
     }
     pair[0] = list.dims[0];
@@ -187,8 +133,8 @@ static int64_t count_conv2d(const struct ks_flops_call *call, const struct shape
     if (shapes->count < CONV_INPUTS || !is_tensor(call, shapes, 0) || !is_tensor(call, shapes, 1)) {
         return 0;
     }
-    const struct shape *input = &shapes->items[0];
-    const struct shape *kernel = &shapes->items[1];
+    const struct ks_shape *input = &shapes->items[0];
+    const struct ks_shape *kernel = &shapes->items[1];
     int64_t stride[2];
     int64_t padding[2];
     int64_t dilation[2];
@@ -197,8 +143,8 @@ static int64_t count_conv2d(const struct ks_flops_call *call, const struct shape
     size_t at = 0;
     if (input->count != 4 || kernel->count != 4 || !read_pair(call, 3, stride) ||
         !read_pair(call, 4, padding) || !read_pair(call, 5, dilation) ||
-        !array_item(call->concrete, 6, &text) || !read_int(text, &at, &groups) || groups <= 0 ||
-        stride[0] <= 0 || stride[1] <= 0) {
+        !array_item(call->concrete, 6, &text) || !ks_shape_read_number(text, &at, &groups) ||
+        groups <= 0 || stride[0] <= 0 || stride[1] <= 0) {
         return 0;
     }
     int64_t flops = 2;
@@ -235,7 +181,7 @@ int64_t ks_flops_count(const struct ks_flops_call *call)
     }
     if (ks_str_equal(call->name, KS_STR("aten::add")) ||
         ks_str_equal(call->name, KS_STR("aten::mul"))) {
-        return is_tensor(call, &shapes, 0) ? product(&shapes.items[0]) : 0;
+        return is_tensor(call, &shapes, 0) ? ks_shape_elements(&shapes.items[0]) : 0;
     }
     return 0;
 }

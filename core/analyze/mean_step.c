@@ -131,6 +131,27 @@ static enum ks_status find_cost(const struct ks_facts *facts, struct ks_mean_ste
     return KS_OK;
 }
 
+/* The device's part of a step is the same with the profiler and without. */
+static double host_share(const struct ks_mean_step *mean, double step_ns)
+{
+    const int64_t *idle_ns = mean->idle_by_cause_ns;
+    int64_t host_ns = idle_ns[KS_IDLE_LAUNCH] + idle_ns[KS_IDLE_HOST_CODE];
+    int64_t rest_ns = mean->step_ns - host_ns - idle_ns[KS_IDLE_PROFILER];
+    return host_ns > 0 ? between((step_ns - (double)rest_ns) / (double)host_ns, 0, 1) : 1;
+}
+
+static enum ks_status find_host_share(const struct ks_facts *facts, struct ks_mean_step *mean,
+                                      struct ks_err *err)
+{
+    double least_ns = 0;
+    double most_ns = 0;
+    KS_TRY(predict(facts, mean->cost_high, &least_ns, err));
+    KS_TRY(predict(facts, mean->cost_low, &most_ns, err));
+    mean->host_share_low = host_share(mean, least_ns);
+    mean->host_share_high = host_share(mean, most_ns);
+    return KS_OK;
+}
+
 /* ------------------------------------------------------------ waits and copies */
 
 static void add_cost(struct ks_step_cost *cost, const struct ks_call_site *site,
@@ -169,6 +190,22 @@ static void add_copy(struct ks_analyzer *analyzer, const struct ks_call_site *si
     }
 }
 
+static void add_trips(const struct ks_facts *facts, struct ks_trip_cost *trips)
+{
+    int64_t steps = (int64_t)facts->complete_step_count;
+    for (size_t i = 0; i < facts->round_trip_count; i++) {
+        const struct ks_round_trip *trip = &facts->round_trips[i];
+        trips->count += (double)trip->complete_count / (double)steps;
+        trips->operators += (double)trip->operators / (double)steps;
+        trips->work_ns = ks_sum_add(trips->work_ns, trip->work_ns / steps);
+        trips->idle_ns = ks_sum_add(trips->idle_ns, trip->idle_ns / steps);
+        trips->copy_ns = ks_sum_add(trips->copy_ns, trip->copy_ns / steps);
+        trips->bytes_down += (double)trip->bytes_down / (double)steps;
+        trips->bytes_up += (double)trip->bytes_up / (double)steps;
+    }
+    trips->worst = facts->round_trip_count > 0 ? &facts->round_trips[0] : NULL;
+}
+
 enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
     struct ks_facts *facts = analyzer->facts;
@@ -180,6 +217,7 @@ enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err 
     }
     add_steps(facts, mean);
     KS_TRY(find_cost(facts, mean, err));
+    KS_TRY(find_host_share(facts, mean, err));
     for (size_t i = 0; i < facts->sync_count; i++) {
         if (facts->syncs[i].complete_count > 0 && reads_value(analyzer, &facts->syncs[i])) {
             add_cost(&mean->reads, &facts->syncs[i], facts->complete_step_count);
@@ -190,5 +228,6 @@ enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err 
             add_copy(analyzer, &facts->copy_sites[i]);
         }
     }
+    add_trips(facts, &mean->trips);
     return KS_OK;
 }

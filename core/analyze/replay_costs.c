@@ -29,7 +29,7 @@ enum ks_status ks_replay_note_cost(struct ks_replay_list *list, const struct ks_
         return KS_OK;
     }
     int64_t cost_ns = ks_sum_sub(ks_sum_sub(row->end_ns, row->start_ns), row->child_ns);
-    if (ks_row_names_get(&list->scope->analyzer->names, row->name) & KS_NAME_VIEW) {
+    if (ks_row_names_get(&list->scope->analyzer->names, row->name) & KS_NAME_PASSES) {
         KS_TRY(add_cost(&list->view_costs, cost_ns, err));
     }
     return add_cost(&list->costs, cost_ns, err);

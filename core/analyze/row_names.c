@@ -1,5 +1,7 @@
 #include "analyze/row_names.h"
 
+#include <string.h>
+
 #include "analyze/tensor_core.h"
 #include "base/alloc.h"
 #include "base/err.h"
@@ -99,6 +101,9 @@ static unsigned classify_call(struct ks_str name)
         bool is_blocking = !ks_str_contains(name, KS_STR("Async"));
         return KS_NAME_COPY | (is_blocking ? KS_NAME_SYNC : 0u);
     }
+    if (link == KS_LINK_MEMSET) {
+        return KS_NAME_MEMSET;
+    }
     for (size_t i = 0; i < KS_COUNT_OF(memory); i++) {
         if (ks_str_contains(name, ks_str_from(memory[i]))) {
             return KS_NAME_ALLOCATOR;
@@ -143,6 +148,47 @@ static bool is_read(struct ks_str name)
     return false;
 }
 
+/* Is the name one of these words? */
+static bool is_word_of(struct ks_str name, const char *words)
+{
+    while (*words) {
+        size_t len = strcspn(words, " ");
+        if (ks_str_equal(name, (struct ks_str){words, len})) {
+            return true;
+        }
+        words += len + strspn(words + len, " ");
+    }
+    return false;
+}
+
+/* Operators of aten that move a tensor, or give it another form: on tensors of a GPU, too, they
+ * launch nothing, unless they must copy. Empty memory has a form and no values. */
+static unsigned classify_form(struct ks_str name)
+{
+    static const char views[] =
+        "alias as_strided broadcast_to chunk contiguous detach detach_ diagonal "
+        "dropout empty_like expand expand_as flatten is_pinned movedim narrow "
+        "numpy_T permute pin_memory _pin_memory ravel real requires_grad_ reshape "
+        "_reshape_alias resize_ resolve_conj resolve_neg select set_ slice split "
+        "split_with_sizes squeeze squeeze_ swapaxes t transpose type_as unbind "
+        "unflatten unfold _unsafe_view unsqueeze unsqueeze_ view view_as "
+        "view_as_complex view_as_real";
+    static const char resizing[] =
+        "addmm bmm cat chunk concat constant_pad_nd conv1d conv2d conv3d einsum "
+        "expand gather index index_select interpolate linear masked_select matmul "
+        "mm multinomial narrow one_hot pad repeat repeat_interleave slice split "
+        "split_with_sizes stack topk unfold unique _unique2";
+    struct ks_str prefix = KS_STR("aten::");
+    if (!ks_str_starts(name, prefix)) {
+        return 0;
+    }
+    name = tail(name, prefix.len);
+    unsigned flags = is_word_of(name, resizing) ? KS_NAME_RESIZE : 0u;
+    flags |= is_word_of(name, views) ? KS_NAME_VIEW : 0u;
+    flags |= is_word_of(name, "copy_ to _to_copy") ? KS_NAME_MOVE : 0u;
+    return flags | (is_word_of(name, "lift_fresh") ? KS_NAME_FRESH : 0u);
+}
+
 unsigned ks_row_names_classify(struct ks_str name)
 {
     struct ks_str step = KS_STR("ProfilerStep#");
@@ -176,11 +222,12 @@ unsigned ks_row_names_classify(struct ks_str name)
     if (is_with_flops(name)) {
         flags |= KS_NAME_FLOPS;
     }
+    flags |= classify_form(name);
     if (ks_str_starts(name, KS_STR("aten::"))) {
         flags |= KS_NAME_ATEN | (is_read(name) ? (unsigned)KS_NAME_READS : 0u);
     }
     if (ks_str_equal(name, KS_STR("aten::t")) || ks_str_equal(name, KS_STR("aten::transpose"))) {
-        flags |= KS_NAME_VIEW;
+        flags |= KS_NAME_PASSES;
     }
     if (ks_str_contains(name, KS_STR("run_backward"))) {
         flags |= KS_NAME_RUN_BACKWARD;

@@ -17,6 +17,7 @@ KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
 
 # name, id, step in ms with the fault, ms that the repair saved
 FAULTS = [
+    ("A.cpu_fallback.bad", "device.round_trip", 4.9, 1.6),
     ("A.dataloader.bad", "input.starved", 41.4, 33.8),
     ("A.fp32.bad", "precision.fp32_matmul", 94.8, 85.6),
     ("A.host_sync.bad", "sync.host", 12.5, 3.7),
@@ -26,6 +27,7 @@ FAULTS = [
 ]
 # name, ids that may be there
 REPAIRED = [
+    ("A.cpu_fallback.good", {"launch.bound"}),
     ("A.dataloader.good", {"launch.bound", "host.python_gap"}),
     ("A.fp32.good", set()),
     ("A.host_sync.good", {"launch.bound", "host.python_gap"}),
@@ -65,6 +67,22 @@ def test_place_of_reading_values():
     assert finding["where"]["file"].endswith("gen_corpus.py")
     assert finding["where"]["line"] == 109
     assert finding["where"]["operator"] == "aten::item"
+
+
+def test_round_trip_says_what_happened():
+    """[2048, 100] in fp32 goes to the CPU, is sorted there, and a column of it comes back."""
+    findings = {f["id"]: f for f in report("A.cpu_fallback.bad")["findings"]}
+    trip = findings["device.round_trip"]
+    evidence = {e["name"]: e["value"] for e in trip["evidence"]}
+    assert evidence["trips_per_step"] == 1
+    assert evidence["to_host"] == 2048 * 100 * 4
+    assert evidence["to_device"] == 2048 * 4
+    assert 1.4e6 < evidence["on_host"] < evidence["idle_meanwhile"] < 2.1e6
+    assert trip["where"]["operator"] == "aten::to"
+    assert "aten::sort" in trip["fix"]["text"]
+    # What the trip explains is no slow launching.
+    launching = {e["name"]: e["value"] for e in findings["launch.bound"]["evidence"]}
+    assert launching["idle_launching"] < 3.7e6
 
 
 @pytest.mark.parametrize(("name", "fault", "step_ms", "saved_ms"), FAULTS)

@@ -21,11 +21,18 @@ static void add_training(struct facts_fixture *fixture)
             {1, OP, "aten::mm", at + 710, 80, i * 4 + 2, .dims = "[[2, 3], [3, 5]]"},
             {1, CALL, "cudaLaunchKernel", at + 720, 10, i * 4 + 2, i * 4 + 2},
             {2, PY, "f.py(1): g", at, 500},
+            {3, OP, "aten::to", at + 810, 10, .dims = "[[4, 9]]"},
+            {3, CALL, "cudaMemcpyAsync", at + 812, 2, .corr = i * 4 + 3},
+            {3, OP, "aten::sort", at + 830, 50, .dims = "[[4, 9]]"},
+            {3, OP, "aten::to", at + 890, 10, .dims = "[[4, 9]]"},
+            {3, CALL, "cudaMemcpyAsync", at + 892, 2, .corr = i * 4 + 4},
         };
         facts_fixture_host(fixture, rows, KS_COUNT_OF(rows));
         const struct device_row work[] = {
             {i % 2, 7, KERNEL, "gemm", at + 730, 50, i * 4 + 2, i * 4 + 2, .blocks_per_sm = 0.1},
             {i % 2, i, MEMCPY, "Memcpy HtoD (Pageable -> Device)", at + 790, 5, .bytes = 7},
+            {0, 7, MEMCPY, "Memcpy DtoH (Device -> Pageable)", at + 814, 2, i * 4 + 3},
+            {0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", at + 894, 2, i * 4 + 4},
         };
         facts_fixture_device(fixture, work, KS_COUNT_OF(work));
         const struct memory_row memory[] = {{at + 705, 512, -1}, {at + 750, -512, -1}};
@@ -68,6 +75,7 @@ static enum ks_status live(const struct ks_trace *trace, const struct ks_scope *
     if (status == KS_OK) {
         status = ks_findings_compute(&facts, &findings, err);
         *findings_count = findings.count;
+        assert_true(facts.round_trip_count > 0);
     }
     ks_findings_release(&findings);
     ks_facts_release(&facts);

@@ -225,6 +225,9 @@ static void test_launch_bound(void **state)
     check_rule(&mean, "launch.bound", 33000, 35550);
     mean.reads.operator_ns = 21000; /* ... by which less than 10 % are left */
     check_rule(&mean, "launch.bound", 0, 0);
+    mean = mean_of(50, 20, 0, 20);
+    mean.trips = (struct ks_trip_cost){.count = 1, .idle_ns = 61000}; /* and so are these */
+    check_rule(&mean, "launch.bound", 0, 0);
     mean = mean_of(9, 0, 0, 20); /* under 10 % */
     check_rule(&mean, "launch.bound", 0, 0);
     mean = mean_of(50, 20, 0, 20); /* more than 150 us idle a launch: something else */

@@ -18,13 +18,16 @@ from kinetoscope.torch.joint_start import JointStart
 from kinetoscope.torch.step_finder import INFERENCE, OPTIMIZER, StepFinder
 from kinetoscope.torch.step_times import StepTimes
 from kinetoscope.torch.window import STACKS, TIMES, Window
-from kinetoscope.torch.window_spec import WindowSpec
+from kinetoscope.torch.window_spec import AUTO_WAIT_MAX, WindowSpec
 
 ATTEMPTS_MAX = 3
 RESTARTS_MAX = 3  # of a process that has its windows already
 
 # Python stacks make a trace larger, by so much or less; a step too large for that has none.
 STACKS_GROWTH = 8
+
+# Fewer steps between two windows make them one session after the other for CUPTI.
+STEPS_APART_MIN = 10
 
 # Phases of a process. OFF is final; DONE only counts.
 WAITING, RECORDING, DONE, OFF = "waiting", "recording", "done", "off"
@@ -274,7 +277,8 @@ class Recorder:
         self._phase = RECORDING
         self._report()
         with self._own_call():
-            self._window = Window(self._torch, spec, self._finder.step_count, purpose)
+            step = self._finder.step_count
+            self._window = Window(self._torch, spec, step, purpose, self._is_followed)
             self._window.open()
 
     def _advance_window(self):
@@ -307,14 +311,20 @@ class Recorder:
     def _end_window(self, window):
         """The window is saved: what comes next?"""
         self._window = None
-        if window.purpose is TIMES and self._wants_stacks(window):
+        if self._wants_stacks(window):
             self._phase = RECORDING
             self._softly(self._open_window, STACKS)
         else:
             self._wait_again_or_rest()
 
+    def _is_followed(self, window):
+        """Does another window begin at once, or nearly so, when this one ends?"""
+        is_last = self._spec.repeat and self._windows_done + 1 >= self._spec.repeat
+        wait = AUTO_WAIT_MAX if self._spec.wait is None else self._spec.wait
+        return self._wants_stacks(window) or (not is_last and wait < STEPS_APART_MIN)
+
     def _wants_stacks(self, window):
-        if not self._spec.has_stacks:
+        if window.purpose is STACKS or not self._spec.has_stacks:
             return False
         bytes_per_step = window.bytes_estimated // max(window.recorded_count, 1)
         if bytes_per_step * STACKS_GROWTH <= self._spec.bytes_max:

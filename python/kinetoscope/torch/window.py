@@ -6,19 +6,24 @@ what torch raises. A window of times records shapes and memory; Python stacks co
 have a window of their own, whose times mean nothing.
 """
 
+import contextlib
 import json
 import os
 import time
 
+from kinetoscope.torch.gpu_tracing import last_session
 from kinetoscope.torch.window_limits import WindowLimits
 
 TIMES, STACKS = "times", "stacks"
 
 
 class Window:
-    def __init__(self, torch, spec, first_step, purpose=TIMES):
-        """`first_step` is the number of the step that begins now: N of ProfilerStep#N."""
+    def __init__(self, torch, spec, first_step, purpose=TIMES, has_successor=lambda window: False):
+        """`first_step` is the number of the step that begins now: N of ProfilerStep#N.
+        `has_successor`, asked at the end, says whether another window begins at once."""
         self.purpose = purpose
+        self._torch = torch
+        self._has_successor = has_successor
         self.ended_by = None
         self.closed_ns = None  # Unix time at which it stopped to record
         self._warmup = spec.warmup
@@ -82,7 +87,10 @@ class Window:
             members = {**describe(), "purpose": self.purpose, "ended_by": ended_by}
             members.update(cut_step=cut_step, bytes_estimated=self._limits.bytes_estimated)
             self._profiler.add_metadata_json("kinetoscope", json.dumps(members))
-        self._profiler.stop()
+        # A window is cut when another session, ours or the program's, may begin at once.
+        is_last = cut_step is None and not self._has_successor(self)
+        with last_session(self._torch) if is_last else contextlib.nullcontext():
+            self._profiler.stop()
         self.closed_ns = time.time_ns()
         self.ended_by = ended_by
 

@@ -1,0 +1,121 @@
+/* Rule device.round_trip: tensors go to the CPU inside the step, are worked on there and come back.
+ *
+ * Claim: at least once a step a whole tensor is copied to the host, operators work on it there, and
+ * a result is copied back, while the GPU idles for at least 3% of the step.
+ *
+ * Evidence: pairs of copies with operators on the host between them whose input shapes lead from
+ * one to the other (docs/analyses/round_trips.md), idle time between the copies.
+ *
+ * Saving, per step: W is the time of the operators on the host, R the rest of the idle time, C that
+ * of the copies on the device. What computes on the host takes as long without the profiler; R is
+ * host code and launches, of which the profiler adds some. High: W, R by the high end of the host's
+ * share, and C. Low: R by the low end, and W less what the same operators take on the GPU: a
+ * quarter of W, at least 30 us each; C is left for their work on the device.
+ *
+ * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work), or input shapes
+ * were not recorded.
+ */
+#include "advise/gpu_step.h"
+#include "advise/registry.h"
+
+/* What an operator takes the host on the GPU is 5 to 50 us in traces. */
+enum { LAUNCH_NS = 30 * 1000 };
+
+static const double share_min = 0.03;
+static const double repaired_share_min = 0.25;
+
+/* Of the operators' time, what surely goes. */
+static int64_t work_low_ns(const struct ks_trip_cost *trips, int64_t work_ns)
+{
+    int64_t launching_ns = ks_gpu_step_part(LAUNCH_NS, trips->operators);
+    int64_t part_ns = ks_gpu_step_part(work_ns, repaired_share_min);
+    int64_t remains_ns = launching_ns > part_ns ? launching_ns : part_ns;
+    return work_ns > remains_ns ? work_ns - remains_ns : 0;
+}
+
+static void set_savings(const struct ks_mean_step *mean, struct ks_finding *finding)
+{
+    const struct ks_trip_cost *trips = &mean->trips;
+    int64_t idle_ns = ks_gpu_step_trips_ns(mean);
+    int64_t work_ns = trips->work_ns < idle_ns ? trips->work_ns : idle_ns;
+    int64_t rest_ns = idle_ns - work_ns;
+    int64_t low_ns = work_low_ns(trips, work_ns);
+    int64_t high_ns = work_ns + trips->copy_ns;
+    finding->saving =
+        (struct ks_saving){low_ns + ks_gpu_step_part(rest_ns, mean->host_share_low),
+                           high_ns + ks_gpu_step_part(rest_ns, mean->host_share_high)};
+    finding->saving_in_trace = (struct ks_saving){low_ns + rest_ns / 2, high_ns + rest_ns};
+}
+
+static void write_place(const struct ks_facts *facts, const struct ks_round_trip *trip,
+                        struct ks_finding *finding)
+{
+    struct ks_where *where = &finding->where;
+    int64_t rank = ks_trace_source(facts->trace, trip->source)->rank;
+    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    where->op = trip->op;
+    for (size_t i = 0; i < trip->step_count && i < KS_FINDING_STEPS_MAX; i++) {
+        where->steps[where->step_count++] = trip->steps[i];
+    }
+    if (trip->site && trip->site->place) {
+        where->file = trip->site->place->file;
+        where->line = trip->site->place->line;
+    }
+}
+
+static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
+                             struct ks_err *err)
+{
+    const struct ks_mean_step *mean = &facts->mean_step;
+    const struct ks_trip_cost *trips = &mean->trips;
+    struct ks_finding finding = ks_gpu_step_finding(&ks_rule_device_round_trip);
+    set_savings(mean, &finding);
+    struct ks_str op = ks_trace_str(facts->trace, trips->worst->longest);
+    finding.fix_text = ks_findings_text(
+        out,
+        "Do it on the GPU: %.2f MB a step go to the CPU and %.2f MB come back; %.*s and what else "
+        "works on them there takes %.2f ms. Leave out .cpu() and .to(): operators run where their "
+        "tensors are.",
+        trips->bytes_down / 1e6, trips->bytes_up / 1e6, (int)op.len, op.ptr,
+        (double)trips->work_ns / 1e6);
+    finding.fix_code =
+        "best = scores.topk(5).indices  # not scores.cpu().topk(5).indices.to(device)";
+    const struct ks_evidence evidence[] = {
+        {"trips_per_step", trips->count, "count"},        {"to_host", trips->bytes_down, "bytes"},
+        {"to_device", trips->bytes_up, "bytes"},          {"on_host", (double)trips->work_ns, "ns"},
+        {"idle_meanwhile", (double)trips->idle_ns, "ns"}, {"copying", (double)trips->copy_ns, "ns"},
+    };
+    ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
+    write_place(facts, trips->worst, &finding);
+    return ks_findings_add(out, facts, &finding, err);
+}
+
+static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
+                            struct ks_check *check, struct ks_err *err)
+{
+    const struct ks_mean_step *mean = &facts->mean_step;
+    if (!ks_gpu_step_can_judge(facts, check)) {
+        return KS_OK;
+    }
+    if (!facts->has_shapes) {
+        check->state = KS_CHECK_COULD_NOT;
+        check->reason = "input shapes of operators were not recorded";
+        return KS_OK;
+    }
+    int64_t idle_ns = ks_gpu_step_trips_ns(mean);
+    if (idle_ns > 0 && ks_gpu_step_is_share(mean, idle_ns, share_min)) {
+        return report(facts, out, err);
+    }
+    check->reason = ks_findings_text(
+        out, "%.1f round trips a step were seen, in which the GPU idles %.2f of %.2f ms",
+        mean->trips.count, (double)mean->trips.idle_ns / 1e6, (double)mean->step_ns / 1e6);
+    return KS_OK;
+}
+
+const struct ks_rule ks_rule_device_round_trip = {
+    .id = "device.round_trip",
+    .title = "Tensors go to the CPU and back inside the step",
+    .impact = KS_IMPACT_TIME,
+    .hinders_graphs = true,
+    .check = check,
+};

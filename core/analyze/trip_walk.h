@@ -1,0 +1,49 @@
+/* Finds tensors that go from a device to the host, are worked on there, and come back. */
+#ifndef KS_ANALYZE_TRIP_WALK_H
+#define KS_ANALYZE_TRIP_WALK_H
+
+#include "analyze/registry.h"
+
+/* A copy between host and device, as its GPU row says. */
+struct ks_trip_copy {
+    uint32_t launch_lane;
+    int64_t launch_ns;
+    int64_t start_ns;
+    int64_t end_ns;
+    int64_t bytes; /* 0 unknown */
+    bool is_to_host;
+    bool is_pinned; /* the host side */
+};
+
+/* One round trip. */
+struct ks_trip {
+    uint32_t source;
+    uint32_t step;      /* index into the steps */
+    uint32_t op;        /* operator that brings the tensor to the host */
+    uint32_t dims;      /* string id: shapes of its inputs */
+    uint32_t work_op;   /* operator that took longest on the host */
+    int64_t work_op_ns; /* how long */
+    int64_t operators;  /* that worked on the tensor on the host */
+    int64_t work_ns;    /* how long they took */
+    int64_t other_ns;   /* operators on the host between that did not */
+    int64_t wait_ns;    /* the operator that brings it, which waits for the device */
+    int64_t copy_ns;    /* time of the copies on the device */
+    int64_t bytes_down;
+    int64_t bytes_up;
+    int64_t down_end_ns; /* when it had arrived on the host ... */
+    int64_t up_end_ns;   /* ... and was back on the device */
+};
+
+struct ks_trips {
+    struct ks_trip *items; /* ks_alloc; by source */
+    size_t count;
+    size_t capacity;
+};
+
+/* `copies` by launching thread and time. `trips` zeroed; the caller frees trips->items, also after
+ * an error. */
+enum ks_status ks_trip_walk(struct ks_analyzer *analyzer, const struct ks_trip_copy *copies,
+                            size_t copy_count, struct ks_trips *trips, struct ks_err *err)
+    KS_MUST_CHECK;
+
+#endif
