@@ -8,7 +8,7 @@ enum {
     TAIL_NS = 1000,     /* from the end of the work that is waited for */
     QUEUE_LENGTH = 500, /* a launch may wait when so much work is queued: CUDA takes 1024 */
     BLOCKED_NS_MIN = 100 * 1000, /* ... and takes at least that long */
-    QUEUE_LENGTH_MAX = 4096,     /* looked at, of each stream */
+    QUEUE_LENGTH_MAX = 4096,     /* looked at, on all streams together */
     STREAMS_MAX = 128,           /* looked at: a program has some ten */
 };
 
@@ -52,16 +52,15 @@ static uint32_t find_awaited(const struct launched *launched, int64_t call_ns, i
     uint32_t best = KS_REPLAY_NO_WORK;
     *queued = 0;
     for (size_t i = 0; i < stream_count; i++) {
-        size_t passed = 0;
         uint32_t work = launched->last[i];
-        for (; work != KS_REPLAY_NO_WORK && passed < QUEUE_LENGTH_MAX; passed++) {
+        while (work != KS_REPLAY_NO_WORK && *queued < QUEUE_LENGTH_MAX) {
             best = later(replay, best, work, call_end_ns);
             if (end_of(replay, work) <= call_ns) {
                 break;
             }
             work = replay->works[work].before;
+            (*queued)++;
         }
-        *queued += passed;
     }
     return best;
 }
