@@ -301,11 +301,67 @@ static void test_scope(void **state)
     struct ks_scope scope = {.device_given = true, .device = 1};
     facts_fixture_init(&f, 0, 0);
     HOST({1, NOTE, "ProfilerStep#1", 0, 100}, {1, CALL, "cudaLaunchKernel", 10, 2, .corr = 1},
-         {1, NOTE, "ProfilerStep#2", 100, 100}, {1, CALL, "cudaLaunchKernel", 110, 2, .corr = 2});
-    DEVICE({1, 7, KERNEL, "1", 20, 10, 1}, {0, 7, KERNEL, "2", 120, 200, 2});
+         {1, NOTE, "ProfilerStep#2", 100, 100}, {1, CALL, "cudaLaunchKernel", 110, 2, .corr = 2},
+         {1, CALL, "cudaLaunchKernel", 140, 2, .corr = 3});
+    DEVICE({1, 7, KERNEL, "1", 20, 10, 1}, {0, 7, KERNEL, "2", 120, 200, 2},
+           {1, 7, KERNEL, "3", 150, 10, 3});
     facts_fixture_compute(&f, &scope);
     check_run(unchanged, 100);
     facts_fixture_release(&f);
+}
+
+/* A step ends with the wait that ends at the same moment: at 90, when its kernel is launched at 0
+ * and ends at 88. The second step takes the host no time, then. */
+static void test_wait_until_the_end(void **state)
+{
+    (void)state;
+    struct ks_replay_change launched = unchanged;
+    launched.launch_factor = 0;
+    int64_t at = 0;
+    facts_fixture_init(&f, 0, 0);
+    HOST({1, NOTE, "ProfilerStep#1", 0, 100}, {1, CALL, "cudaLaunchKernel", 10, 2, .corr = 1},
+         {1, CALL, "cudaStreamSynchronize", 50, 50}, {1, NOTE, "ProfilerStep#2", 100, 100});
+    DEVICE({0, 7, KERNEL, "gemm", 20, 78, 1});
+    facts_fixture_compute(&f, NULL);
+    check_run(unchanged, 100);
+    check_run(launched, 0);
+    facts_fixture_release(&f);
+}
+
+/* Short kernels of two streams, the second 2 us behind the first. If short work takes 0.15 of its
+ * time, the first stream's takes 1.2 us and 0.225 us until the next, and the other keeps up. */
+static void short_streams(int64_t at, int64_t corr)
+{
+    HOST({1, CALL, "cudaLaunchKernel", 10, 1, .corr = corr},
+         {1, CALL, "cudaLaunchKernel", 11, 1, .corr = corr + 1});
+    DEVICE({0, 7, KERNEL, "a", 20, 8, corr}, {0, 8, KERNEL, "b", 30, 5, corr + 1});
+}
+
+/* The second stream's long kernel began earlier and ends 1 us before that of the third begins; a
+ * short one ran over it. */
+static void over_long(int64_t at, int64_t corr)
+{
+    HOST({1, CALL, "cudaLaunchKernel", 10, 1, .corr = corr},
+         {1, CALL, "cudaLaunchKernel", 11, 1, .corr = corr + 1},
+         {1, CALL, "cudaLaunchKernel", 12, 1, .corr = corr + 2});
+    DEVICE({0, 7, KERNEL, "long", 20, 40, corr}, {0, 7, KERNEL, "short", 30, 1, corr + 1},
+           {0, 8, KERNEL, "behind", 61, 10, corr + 2});
+}
+
+static void test_other_streams(void **state)
+{
+    (void)state;
+    struct ks_replay_change change = unchanged;
+    change.launch_factor = 0;
+    change.short_factor = 0.15;
+    facts_fixture_init(&f, 0, 0);
+    add_steps(short_streams, 100);
+    facts_fixture_compute(&f, NULL);
+    check_run(unchanged, 100);
+    check_run(change, 1.2 + 0.225);
+    facts_fixture_release(&f);
+    /* 10..50, 51..61; then 51.5..91.5, 92.5..102.5. */
+    check_layout(over_long, 100, 100, 41.5);
 }
 
 /* ------------------------------------------------------------ what recording takes */
@@ -366,6 +422,15 @@ static void waiting(int64_t at, int64_t corr)
     DEVICE({0, 7, KERNEL, "gemm", 6, 80, corr});
 }
 
+/* The same with an operator that begins 1 us before the wait: of the 1.5 us that this costs, 0.5
+ * are still there behind it. */
+static void waiting_inside(int64_t at, int64_t corr)
+{
+    HOST({1, CALL, "cudaLaunchKernel", 2, 2, .corr = corr}, {1, OP, "aten::mm", 29, 63},
+         {1, CALL, "cudaStreamSynchronize", 30, 60});
+    DEVICE({0, 7, KERNEL, "gemm", 6, 80, corr});
+}
+
 static void test_cost(void **state)
 {
     (void)state;
@@ -375,6 +440,7 @@ static void test_cost(void **state)
     check_cost(views, 4, 1, 100 - 6 * 4);
     check_cost(callers, 2, 0.5, 100 - 5 - 0.5);
     check_cost(waiting, 3, 1, 100);
+    check_cost(waiting_inside, 3, 1, 100 - 0.5 - 1.5);
 }
 
 /* ------------------------------------------------------------ changes */
@@ -706,6 +772,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_example),   cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_work_from_before), cmocka_unit_test(test_scope),
+        cmocka_unit_test(test_wait_until_the_end), cmocka_unit_test(test_other_streams),
         cmocka_unit_test(test_cost),      cmocka_unit_test(test_operators_left_out),
         cmocka_unit_test(test_gaps),      cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_steps),     cmocka_unit_test(test_limits),
