@@ -5,8 +5,8 @@
  *
  * Evidence: idle time by cause (docs/analyses/idle.md): host_code against the rest.
  *
- * Saving, per step: a replay of the recorded steps without the stretches of 200 us and more in which
- * no operator is open and no row begins or ends (docs/analyses/replay.md).
+ * Saving, per step: a replay of the recorded steps without the stretches of 200 us and more in
+ * which no operator is open and no row begins or ends (docs/analyses/replay.md).
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
  */

@@ -8,8 +8,8 @@
  *
  * Evidence: idle time by cause (docs/analyses/idle.md), launches a step.
  *
- * Saving, per step: replays of the recorded steps in which launching takes the host no time, since a
- * graph launches all at once (low), and in which short kernels become part of longer ones (high),
+ * Saving, per step: replays of the recorded steps in which launching takes the host no time, since
+ * a graph launches all at once (low), and in which short kernels become part of longer ones (high),
  * both after the repair of what other rules explain.
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).

@@ -45,8 +45,7 @@ static enum ks_status measure_all(struct ks_replay_work *works, size_t count,
                        stream_count);
     }
     for (size_t i = 0; i < stream_count; i++) {
-        streams[i] =
-            (struct stream){free_ns[i] != KS_TIME_NONE, free_ns[i], KS_REPLAY_NO_WORK};
+        streams[i] = (struct stream){free_ns[i] != KS_TIME_NONE, free_ns[i], KS_REPLAY_NO_WORK};
     }
     for (size_t i = 0; i < count; i++) {
         measure(&works[i], (uint32_t)i, &streams[works[i].stream]);
@@ -110,8 +109,8 @@ static void find_others(struct ks_replay_work *works, const struct started *orde
         find_other(works, index, latest, stream_count);
         size_t stream = works[index].stream;
         if (stream < stream_count &&
-            (latest[stream] == 0 || ks_replay_work_end(&works[index]) >=
-                                        ks_replay_work_end(&works[latest[stream] - 1]))) {
+            (latest[stream] == 0 ||
+             ks_replay_work_end(&works[index]) >= ks_replay_work_end(&works[latest[stream] - 1]))) {
             latest[stream] = index + 1;
         }
     }
@@ -135,9 +134,9 @@ static enum ks_status find_all_others(struct ks_replay_work *works, size_t count
                     stream_count < OTHER_STREAMS_MAX ? stream_count : OTHER_STREAMS_MAX);
     }
     ks_free(order);
-    return is_sorted ? KS_OK
-                     : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: works=%zu",
-                               count);
+    return is_sorted
+               ? KS_OK
+               : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: works=%zu", count);
 }
 
 /* ------------------------------------------------------------ usual delays */
@@ -175,10 +174,10 @@ static enum ks_status find_usual(const struct ks_replay_work *works, size_t coun
             gaps[gap_count++] = work->stream_delay_ns;
         }
     }
-    usual->launch_ns = launch_count > 0
-                           ? ks_quantile_rank(values, launch_count,
-                                              launch_count * LAUNCH_DELAY_PERCENT / 100)
-                           : LAUNCH_DELAY_NS;
+    usual->launch_ns =
+        launch_count > 0
+            ? ks_quantile_rank(values, launch_count, launch_count * LAUNCH_DELAY_PERCENT / 100)
+            : LAUNCH_DELAY_NS;
     usual->stream_ns = gap_count > 0 ? ks_quantile_median(gaps, gap_count) : STREAM_GAP_NS;
     usual->stream_ns = at_most(usual->stream_ns, STREAM_GAP_NS);
     ks_free(values);

@@ -53,8 +53,7 @@ void ks_replay_mark_outermost(struct ks_replay_list *list, const struct ks_repla
         list->recent_count = 0;
     }
     if (list->recent_count == KS_REPLAY_RECENT_MAX) {
-        memmove(list->recent, list->recent + 1,
-                (KS_REPLAY_RECENT_MAX - 1) * sizeof(*list->recent));
+        memmove(list->recent, list->recent + 1, (KS_REPLAY_RECENT_MAX - 1) * sizeof(*list->recent));
         list->recent_count--;
     }
     list->recent[list->recent_count++] =

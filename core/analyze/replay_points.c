@@ -86,8 +86,8 @@ static enum ks_status add_row(struct ks_replay_list *list, const struct ks_slice
                                 .end_ns = ks_sum_add(scan->col.start_ns[i], scan->col.dur_ns[i]),
                                 .name = scan->col.name[i],
                                 .is_aten = is_op && !is_loader && (flags & KS_NAME_ATEN)};
-    struct ks_replay_point point = {.kind = is_loader ? KS_REPLAY_LOADER_BEGIN
-                                                      : KS_REPLAY_ROW_BEGIN,
+    struct ks_replay_point point = {.kind =
+                                        is_loader ? KS_REPLAY_LOADER_BEGIN : KS_REPLAY_ROW_BEGIN,
                                     .is_op = is_op,
                                     .is_frame = category == KS_CATEGORY_PYTHON};
     return open_row(list, &row, &point, err);

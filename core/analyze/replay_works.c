@@ -77,8 +77,8 @@ static enum ks_status add_work(struct work_list *list, const struct ks_gpu_scan 
     if (is_early || work.launch_ns >= scope->end_ns || !add_thread(scope, work.launch_lane)) {
         return KS_OK;
     }
-    work.step = list->is_counted ? ks_replay_step_at(scope, work.launch_ns)
-                                 : (uint32_t)scope->step_count;
+    work.step =
+        list->is_counted ? ks_replay_step_at(scope, work.launch_ns) : (uint32_t)scope->step_count;
     KS_TRY(ks_grow(&list->items, list->count, &list->capacity, sizeof(work), "GPU work", err));
     list->items[list->count++] = work;
     stream->is_used = true;
@@ -120,8 +120,7 @@ static enum ks_status scan_lanes(struct work_list *list, struct ks_err *err)
     const struct ks_scope *kept = &scope->analyzer->facts->scope;
     const struct ks_trace *trace = scope->analyzer->trace;
     size_t count = 0;
-    const struct ks_lane *lanes =
-        ks_lane_sweep_lanes(trace, KS_TABLE_gpu, scope->source, &count);
+    const struct ks_lane *lanes = ks_lane_sweep_lanes(trace, KS_TABLE_gpu, scope->source, &count);
     for (size_t i = 0; i < count; i++) {
         list->is_counted =
             !kept->device_given || ks_trace_track(trace, lanes[i].track)->number == kept->device;
@@ -182,10 +181,10 @@ enum ks_status ks_replay_add_works(struct ks_replay_scope *scope, struct ks_repl
     struct work_list list = {.scope = scope};
     size_t track_count = (size_t)ks_trace_track_count(scope->analyzer->trace) + 1;
     list.stream_of = ks_alloc(track_count, sizeof(*list.stream_of));
-    enum ks_status status =
-        list.stream_of ? scan_lanes(&list, err)
-                       : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: tracks=%zu",
-                                 track_count);
+    enum ks_status status = list.stream_of
+                                ? scan_lanes(&list, err)
+                                : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                          "Cannot replay steps: tracks=%zu", track_count);
     *fits = list.count <= scope->limits.works;
     if (status == KS_OK && list.count > 0 && *fits) {
         status = keep(&list, replay, err);

@@ -49,7 +49,7 @@ enum ks_status ks_what_if_step(const struct ks_facts *facts, const struct ks_rep
     double mean_ns = (double)facts->mean_step.step_ns;
     double changed_ns = 0;
     KS_TRY(run_all(facts, change, &changed_ns, err));
-    *step_ns = changed_ns < facts->replayed_ns ? mean_ns * (changed_ns / facts->replayed_ns)
-                                               : mean_ns;
+    *step_ns =
+        changed_ns < facts->replayed_ns ? mean_ns * (changed_ns / facts->replayed_ns) : mean_ns;
     return KS_OK;
 }

@@ -115,7 +115,7 @@ static void check_fit(int64_t unprofiled_ns, double low, double high)
     facts_fixture_release(&f);
 }
 
-/* Unprofiled steps say how much the rows cost; the prediction is from the trace alone all the same. */
+/* Unprofiled steps say how much the rows cost; the prediction is from the trace alone. */
 static void test_cost(void **state)
 {
     (void)state;
@@ -340,11 +340,11 @@ static void test_fp32_matmul(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example),         cmocka_unit_test(test_prediction), cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_obstacles),       cmocka_unit_test(test_launch_bound),
-        cmocka_unit_test(test_host_python_gap), cmocka_unit_test(test_sync_host),
-        cmocka_unit_test(test_copy_many_small), cmocka_unit_test(test_copy_pageable),
-        cmocka_unit_test(test_fp32_matmul),
+        cmocka_unit_test(test_example),       cmocka_unit_test(test_prediction),
+        cmocka_unit_test(test_cost),          cmocka_unit_test(test_obstacles),
+        cmocka_unit_test(test_launch_bound),  cmocka_unit_test(test_host_python_gap),
+        cmocka_unit_test(test_sync_host),     cmocka_unit_test(test_copy_many_small),
+        cmocka_unit_test(test_copy_pageable), cmocka_unit_test(test_fp32_matmul),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

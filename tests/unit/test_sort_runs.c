@@ -35,8 +35,8 @@ static void check(size_t count, size_t run)
     assert_true(count <= KS_COUNT_OF(items));
     for (size_t i = 0; i < count; i++) {
         int32_t step = (int32_t)draw(3);
-        items[i] = (struct item){i % run ? items[i - 1].key + step : (int32_t)draw(50),
-                                 (uint32_t)i, "ab"};
+        items[i] =
+            (struct item){i % run ? items[i - 1].key + step : (int32_t)draw(50), (uint32_t)i, "ab"};
         sum += (uint64_t)items[i].key * (i + 1);
     }
     assert_true(ks_sort_runs(items, count, sizeof(*items), compare));
