@@ -61,7 +61,7 @@ void example(int64_t at, int64_t corr)
 double run_us(const struct ks_replay *replay, struct ks_replay_change change)
 {
     struct ks_err err = {0};
-    double step_ns = NAN;
+    double step_ns = -1;
     assert_non_null(replay);
     assert_int_equal(ks_replay_run(replay, &change, &step_ns, &err), KS_OK);
     return step_ns / US;
