@@ -346,8 +346,9 @@ struct ks_mean_step {
 };
 
 struct ks_source_fact {
-    int64_t delay_ns_min; /* as in the links; KS_UNKNOWN */
-    int64_t row_cost_ns;  /* as below */
+    int64_t delay_ns_min;  /* as in the links; KS_UNKNOWN */
+    int64_t row_cost_ns;   /* as below */
+    int64_t unprofiled_ns; /* step time outside of the recording; 0 unknown */
 };
 
 /* Rows of `steps` that belong to a source. */

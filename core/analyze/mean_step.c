@@ -9,11 +9,12 @@ enum { STEPS_MIN = 2, LARGE_COPY_BYTES_MIN = 64 * 1024 };
  * an H100 that the host limits. Rows cost more than their own time, since what lies between them
  * gets slower, too. */
 static const double cost_low = 0.90;
-static const double cost_middle = 1.45;
+static const double cost_middle = 1.50;
 static const double cost_high = 1.85;
 static const double cost_max = 3.0;
 static const double cost_doubt = 0.20;
 enum { HALVINGS = 10 }; /* to 0.003 */
+static const double ahead_of_device = 0.9;
 
 static const char *obstacle(const struct ks_facts *facts)
 {
@@ -61,13 +62,34 @@ static void add_steps(const struct ks_facts *facts, struct ks_mean_step *mean)
 
 /* ------------------------------------------------------------ without the profiler */
 
-static void add_unprofiled(const struct ks_trace *trace, struct ks_mean_step *mean)
+/* How long the devices of a source work in one of its steps. */
+static int64_t busy_of(const struct ks_facts *facts, uint32_t source)
 {
+    struct ks_step_range range = facts->step_ranges[source];
+    int64_t busy_ns = 0;
+    int64_t count = 0;
+    for (size_t i = range.begin; i < range.end; i++) {
+        const struct ks_step *step = &facts->steps[i];
+        if (step->is_complete && step->gpu_start_ns != KS_UNKNOWN) {
+            busy_ns = ks_sum_add(busy_ns, step->dur_ns - step->idle_ns);
+            count++;
+        }
+    }
+    return busy_ns / (count > 0 ? count : 1);
+}
+
+/* Steps are timed on the host, which may run ahead of the device until its queue is full: what is
+ * shorter than the device's work is no step time. */
+static void add_unprofiled(struct ks_facts *facts)
+{
+    struct ks_mean_step *mean = &facts->mean_step;
     int64_t known = 0;
-    for (uint32_t i = 0; i < ks_trace_source_count(trace); i++) {
-        const struct ks_source *source = ks_trace_source(trace, i);
-        known += source->unprofiled_step_ns > 0;
-        mean->unprofiled_ns = ks_sum_add(mean->unprofiled_ns, source->unprofiled_step_ns);
+    for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
+        int64_t step_ns = ks_trace_source(facts->trace, i)->unprofiled_step_ns;
+        bool is_ahead = (double)step_ns < ahead_of_device * (double)busy_of(facts, i);
+        facts->sources[i].unprofiled_ns = is_ahead ? 0 : step_ns;
+        known += facts->sources[i].unprofiled_ns > 0;
+        mean->unprofiled_ns = ks_sum_add(mean->unprofiled_ns, facts->sources[i].unprofiled_ns);
     }
     mean->unprofiled_ns /= known > 0 ? known : 1;
 }
@@ -210,7 +232,7 @@ enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err 
 {
     struct ks_facts *facts = analyzer->facts;
     struct ks_mean_step *mean = &facts->mean_step;
-    add_unprofiled(facts->trace, mean);
+    add_unprofiled(facts);
     mean->obstacle = obstacle(facts);
     if (mean->obstacle) {
         return KS_OK;

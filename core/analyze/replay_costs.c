@@ -11,6 +11,11 @@ enum {
     COST_NS_MAX = 20 * 1000,
 };
 
+/* A call into the runtime is slower as long as CUPTI, which traces the GPU, is in the driver: about
+ * as much as 1.5 operators (H200, torch 2.11). CUPTI stays there when a profiler ends, so that steps
+ * of the same process have this cost, too; but `kscope run` takes it out. */
+static const double call_part = 1.5;
+
 /* A Python frame costs less to record than an operator: 1.3 us where that was 1.6. */
 static const double frame_part = 0.7;
 
@@ -68,17 +73,23 @@ static void find_rooms(const struct ks_replay_list *list, int64_t *room_ns,
     }
 }
 
-static void set_cost(struct ks_replay_point *point, int64_t cost_ns, int64_t room_ns)
+static int64_t row_cost(const struct ks_replay_point *point, int64_t cost_ns, int64_t room_ns)
 {
     if (point->kind != KS_REPLAY_ROW_BEGIN && point->kind != KS_REPLAY_ROW_END) {
-        return;
+        return 0;
     }
     if (point->is_frame) {
-        cost_ns = (int64_t)(frame_part * (double)cost_ns);
-    } else if (room_ns < cost_ns) {
-        cost_ns = room_ns;
+        return (int64_t)(frame_part * (double)cost_ns);
     }
-    point->cost_ns = (int32_t)(cost_ns / 2);
+    return room_ns < cost_ns ? room_ns : cost_ns;
+}
+
+static void set_cost(struct ks_replay_point *point, int64_t cost_ns, int64_t room_ns,
+                     bool is_driver_clean)
+{
+    double calls_ns = is_driver_clean ? call_part * point->calls * (double)cost_ns : 0;
+    point->cost_ns = (int32_t)(row_cost(point, cost_ns, room_ns) / 2) +
+                     (int32_t)(calls_ns < COST_NS_MAX * 1000.0 ? calls_ns : COST_NS_MAX * 1000.0);
 }
 
 enum ks_status ks_replay_set_costs(struct ks_replay_list *list, struct ks_err *err)
@@ -88,10 +99,12 @@ enum ks_status ks_replay_set_costs(struct ks_replay_list *list, struct ks_err *e
     const struct ks_replay_point **last = ks_alloc(thread_count, sizeof(*last));
     enum ks_status status = KS_OK;
     if (room_ns && last) {
+        const struct ks_source *source =
+            ks_trace_source(list->scope->analyzer->trace, list->scope->source);
         find_rooms(list, room_ns, last);
         for (size_t i = 0; i < list->count; i++) {
             struct ks_replay_point *point = &list->items[i];
-            set_cost(point, list->replay->operator_cost_ns, room_ns[point->row]);
+            set_cost(point, list->replay->operator_cost_ns, room_ns[point->row], source->pid > 0);
         }
     } else {
         status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: rows=%u",

@@ -22,9 +22,10 @@ enum ks_replay_kind {
 struct ks_replay_point {
     int64_t at_ns;
     uint32_t row;    /* ordinal of the row it belongs to: calls, steps: index */
-    int32_t cost_ns; /* this end's half of what recording the row took */
+    int32_t cost_ns; /* what recording took: this end's half of the row, and the calls */
     uint32_t item;   /* call: index into calls; step: index; else 0 */
     uint16_t thread; /* index within the replay */
+    uint16_t calls;  /* into the runtime since the last point of the thread, its own included */
     uint8_t kind;    /* enum ks_replay_kind */
     uint8_t marks;   /* KS_REPLAY_*: an operator that can be left out */
     bool is_empty;   /* the row takes no time */

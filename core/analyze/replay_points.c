@@ -12,7 +12,9 @@ static enum ks_status add_point(struct ks_replay_list *list, const struct ks_rep
                                 struct ks_err *err)
 {
     KS_TRY(ks_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), "rows", err));
-    list->items[list->count++] = *point;
+    list->items[list->count] = *point;
+    list->items[list->count++].calls = list->passed_calls;
+    list->passed_calls = 0;
     return KS_OK;
 }
 
@@ -136,6 +138,7 @@ static enum ks_status add_call(struct ks_replay_list *list, const struct ks_slic
                                size_t i, bool is_cut, struct ks_err *err)
 {
     struct ks_replay_call call = {.awaited = KS_REPLAY_NO_WORK};
+    list->passed_calls += list->passed_calls < UINT16_MAX;
     if (!is_cut) {
         call.own_ns = scan->col.dur_ns[i];
         call.flags = ks_row_names_get(&list->scope->analyzer->names, scan->col.name[i]);

@@ -42,6 +42,7 @@ struct ks_replay_list {
     size_t call_count;
     size_t call_capacity;
     uint32_t row_count;
+    uint16_t passed_calls; /* into the runtime since the last point */
 
     /* The thread that is read. */
     uint32_t lane;

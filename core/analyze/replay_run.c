@@ -114,9 +114,9 @@ static void end_call(struct run *run, uint32_t index)
 
 /* ------------------------------------------------------------ points */
 
-static void add_debt(struct run *run, const struct ks_replay_point *point)
+static double cost_of(const struct run *run, const struct ks_replay_point *point)
 {
-    run->debt_ns += point->cost_ns * run->change.cost_factor;
+    return point->cost_ns * run->change.cost_factor;
 }
 
 /* True: an operator begins that is left out. Between two that belong together time stands still. */
@@ -131,7 +131,7 @@ static bool begin_drop(struct run *run, struct thread *thread, const struct ks_r
     thread->is_joining = false;
     if (is_dropped) {
         thread->dropped_depth = 1;
-        add_debt(run, point);
+        run->debt_ns += cost_of(run, point);
     }
     return is_dropped;
 }
@@ -150,7 +150,7 @@ static bool drop(struct run *run, const struct ks_replay_point *point)
     } else if (point->kind == KS_REPLAY_ROW_END && --thread->dropped_depth == 0) {
         thread->is_joining = point->joins_next;
         run->dropping_threads -= !point->joins_next;
-        add_debt(run, point);
+        run->debt_ns += cost_of(run, point);
     }
     return point->kind != KS_REPLAY_STEP_END;
 }
@@ -158,17 +158,14 @@ static bool drop(struct run *run, const struct ks_replay_point *point)
 static void note_point(struct run *run, const struct ks_replay_point *point)
 {
     bool is_dropped = drop(run, point);
+    run->debt_ns += is_dropped ? 0 : cost_of(run, point);
     if (point->is_op) {
         run->op_depth += point->kind == KS_REPLAY_ROW_BEGIN;
         run->op_depth -= point->kind == KS_REPLAY_ROW_END && run->op_depth > 0;
     }
     switch ((enum ks_replay_kind)point->kind) {
     case KS_REPLAY_ROW_BEGIN:
-    case KS_REPLAY_ROW_END:
-        if (!is_dropped) {
-            add_debt(run, point);
-        }
-        break;
+    case KS_REPLAY_ROW_END: break;
     case KS_REPLAY_LOADER_BEGIN: run->loader_depth++; break;
     case KS_REPLAY_LOADER_END: run->loader_depth -= run->loader_depth > 0; break;
     case KS_REPLAY_CALL_BEGIN: begin_call(run, point->item, is_dropped); break;

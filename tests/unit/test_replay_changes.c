@@ -8,17 +8,23 @@
 
 /* ------------------------------------------------------------ what recording takes */
 
-static void check_cost(layout *add, int64_t cost_us, double factor, double want_us)
+static void check_cost_of(int64_t pid, layout *add, int64_t cost_us, double factor, double want_us)
 {
     struct ks_replay_change change = unchanged;
     change.cost_factor = factor;
     facts_fixture_init(&f, 0, 0);
+    f.source->pid = pid;
     add_steps(add, 100);
     facts_fixture_compute(&f, NULL);
     check_run(unchanged, 100);
     check_run(change, want_us);
     assert_int_equal(f.facts.replays[0]->operator_cost_ns, cost_us * US);
     facts_fixture_release(&f);
+}
+
+static void check_cost(layout *add, int64_t cost_us, double factor, double want_us)
+{
+    check_cost_of(0, add, cost_us, factor, want_us);
 }
 
 /* Operators cost 3 us; two of these have only 1 us around them. */
@@ -71,6 +77,24 @@ static void waiting_inside(int64_t at, int64_t corr)
     HOST({1, CALL, "cudaLaunchKernel", 2, 2, .corr = corr}, {1, OP, "aten::mm", 29, 63},
          {1, CALL, "cudaStreamSynchronize", 30, 60});
     DEVICE({0, 7, KERNEL, "gemm", 6, 80, corr});
+}
+
+/* Calls that launch nothing count where `kscope run` recorded; the last of a thread has no moment
+ * behind it in which its cost could go. */
+static void calls(int64_t at, int64_t corr)
+{
+    HOST({1, CALL, "cudaGetLastError", 5, 1}, {1, CALL, "cudaFuncGetAttributes", 20, 1},
+         {1, CALL, "cudaLaunchKernel", 40, 2, .corr = corr});
+    DEVICE({0, 7, KERNEL, "gemm", 45, 5, corr});
+}
+
+static void test_call_cost(void **state)
+{
+    (void)state;
+    check_cost_of(0, calls, 3, 1, 100);
+    check_cost_of(1, calls, 3, 1, 100 - 3 * 4.5);
+    check_cost_of(1, calls, 3, 0.5, 100 - 3 * 2.25);
+    check_cost_of(1, views, 4, 1, 100 - 6 * 4 - 6);
 }
 
 static void test_cost(void **state)
@@ -210,6 +234,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_call_cost),
         cmocka_unit_test(test_operators_left_out),
         cmocka_unit_test(test_gaps),
         cmocka_unit_test(test_ranks),
