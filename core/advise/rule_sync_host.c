@@ -39,7 +39,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     struct ks_replay_change sure = before;
     sure.drop = KS_REPLAY_READ;
     struct ks_replay_change most = before;
-    most.drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED;
+    most.drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED | KS_REPLAY_BETWEEN;
     KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, &finding, err));
     if (!ks_gpu_step_is_gain(&finding, check)) {
         return KS_OK;

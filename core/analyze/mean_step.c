@@ -153,27 +153,6 @@ static enum ks_status find_cost(const struct ks_facts *facts, struct ks_mean_ste
     return KS_OK;
 }
 
-/* The device's part of a step is the same with the profiler and without. */
-static double host_share(const struct ks_mean_step *mean, double step_ns)
-{
-    const int64_t *idle_ns = mean->idle_by_cause_ns;
-    int64_t host_ns = idle_ns[KS_IDLE_LAUNCH] + idle_ns[KS_IDLE_HOST_CODE];
-    int64_t rest_ns = mean->step_ns - host_ns - idle_ns[KS_IDLE_PROFILER];
-    return host_ns > 0 ? between((step_ns - (double)rest_ns) / (double)host_ns, 0, 1) : 1;
-}
-
-static enum ks_status find_host_share(const struct ks_facts *facts, struct ks_mean_step *mean,
-                                      struct ks_err *err)
-{
-    double least_ns = 0;
-    double most_ns = 0;
-    KS_TRY(predict(facts, mean->cost_high, &least_ns, err));
-    KS_TRY(predict(facts, mean->cost_low, &most_ns, err));
-    mean->host_share_low = host_share(mean, least_ns);
-    mean->host_share_high = host_share(mean, most_ns);
-    return KS_OK;
-}
-
 /* ------------------------------------------------------------ waits and copies */
 
 static void add_cost(struct ks_step_cost *cost, const struct ks_call_site *site,
@@ -239,7 +218,6 @@ enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err 
     }
     add_steps(facts, mean);
     KS_TRY(find_cost(facts, mean, err));
-    KS_TRY(find_host_share(facts, mean, err));
     for (size_t i = 0; i < facts->sync_count; i++) {
         if (facts->syncs[i].complete_count > 0 && reads_value(analyzer, &facts->syncs[i])) {
             add_cost(&mean->reads, &facts->syncs[i], facts->complete_step_count);

@@ -32,7 +32,8 @@ enum {
     KS_REPLAY_READ_PREPARED = 2,  /* come directly before them */
     KS_REPLAY_SMALL_COPY = 4,     /* copy at most KS_SMALL_COPY_BYTES_MAX bytes */
     KS_REPLAY_SMALL_PREPARED = 8, /* host operators directly before them */
-    KS_REPLAY_ROUND_TRIP = 16,    /* take a tensor to the host and back (docs/rules) */
+    KS_REPLAY_ROUND_TRIP = 16,    /* bring a tensor to the host, work on it there, take it back */
+    KS_REPLAY_BETWEEN = 32,       /* none: the time between two of these that follow each other */
 };
 
 struct ks_replay_change {

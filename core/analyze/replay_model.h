@@ -31,7 +31,7 @@ struct ks_replay_point {
     bool is_empty;   /* the row takes no time */
     bool is_frame;   /* Python frame */
     bool is_op;      /* operator */
-    bool joins_next; /* end of an operator that prepares the next one of its thread */
+    bool joins_next; /* end of an operator that belongs to the next one of its thread */
 };
 
 struct ks_replay_call {

@@ -148,8 +148,8 @@ static bool drop(struct run *run, const struct ks_replay_point *point)
     if (is_begin) {
         thread->dropped_depth++;
     } else if (point->kind == KS_REPLAY_ROW_END && --thread->dropped_depth == 0) {
-        thread->is_joining = point->joins_next;
-        run->dropping_threads -= !point->joins_next;
+        thread->is_joining = point->joins_next && (run->change.drop & KS_REPLAY_BETWEEN);
+        run->dropping_threads -= !thread->is_joining;
         run->debt_ns += cost_of(run, point);
     }
     return point->kind != KS_REPLAY_STEP_END;

@@ -24,7 +24,7 @@ static void test_example(void **state)
     change = unchanged;
     change.drop = KS_REPLAY_READ;
     check_layout_under(example, 100, change, 70);
-    change.drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED;
+    change.drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED | KS_REPLAY_BETWEEN;
     check_layout_under(example, 100, change, 50);
     change.drop = KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED; /* the copy is a read */
     check_layout_under(example, 100, change, 100);

@@ -127,6 +127,16 @@ static void small_copy(int64_t at, int64_t corr)
            {0, 7, KERNEL, "gemm", 68, 20, corr + 1});
 }
 
+static void small_copies(int64_t at, int64_t corr)
+{
+    HOST({1, OP, "aten::copy_", 24, 10}, {1, CALL, "cudaMemcpyAsync", 26, 2, .corr = corr},
+         {1, OP, "aten::copy_", 40, 10}, {1, CALL, "cudaMemcpyAsync", 42, 2, .corr = corr + 1},
+         {1, OP, "aten::mm", 60, 10}, {1, CALL, "cudaLaunchKernel", 62, 2, .corr = corr + 2});
+    DEVICE({0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", 30, 1, corr, .bytes = 4},
+           {0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", 46, 1, corr + 1, .bytes = 4},
+           {0, 7, KERNEL, "gemm", 68, 2, corr + 2});
+}
+
 static void large_copy(int64_t at, int64_t corr)
 {
     HOST({1, OP, "aten::copy_", 24, 10}, {1, CALL, "cudaMemcpyAsync", 26, 2, .corr = corr});
@@ -137,8 +147,12 @@ static void test_operators_left_out(void **state)
 {
     (void)state;
     check_drop(small_copy, KS_REPLAY_SMALL_COPY, 90);
-    check_drop(small_copy, KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED, 76);
-    check_drop(small_copy, KS_REPLAY_SMALL_PREPARED, 86); /* and what is between, up to the copy */
+    check_drop(small_copy, KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED, 82);
+    check_drop(small_copy, KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED | KS_REPLAY_BETWEEN, 76);
+    check_drop(small_copy, KS_REPLAY_SMALL_PREPARED, 92);
+    check_drop(small_copy, KS_REPLAY_SMALL_PREPARED | KS_REPLAY_BETWEEN, 86); /* up to the copy */
+    check_drop(small_copies, KS_REPLAY_SMALL_COPY, 80);
+    check_drop(small_copies, KS_REPLAY_SMALL_COPY | KS_REPLAY_BETWEEN, 74);
     check_drop(small_copy, KS_REPLAY_READ | KS_REPLAY_READ_PREPARED, 100);
     check_drop(large_copy, KS_REPLAY_SMALL_COPY, 100);
 }

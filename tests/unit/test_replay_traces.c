@@ -115,8 +115,8 @@ static void check_changes(const struct ks_facts *facts)
     changes[0].launch_factor = 0;
     changes[1].gap_factor = 0;
     changes[2].short_factor = 0.15;
-    changes[3].drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED;
-    changes[4].drop = KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED;
+    changes[3].drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED | KS_REPLAY_BETWEEN;
+    changes[4].drop = KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED | KS_REPLAY_BETWEEN;
     for (size_t i = 0; i < KS_COUNT_OF(changes) && ks_what_if_is_known(facts); i++) {
         struct ks_err err = {0};
         double step_ns = 0;
