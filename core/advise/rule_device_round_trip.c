@@ -6,10 +6,10 @@
  * Evidence: pairs of copies with operators on the host between them whose input shapes lead from
  * one to the other (docs/analyses/round_trips.md), idle time between the copies.
  *
- * Saving, per step: replays of the recorded steps without the operators from the one that brings the
- * tensor to the one that takes the result back. High: and without the time between them. Low: less
- * what the same operators take the host when they launch their work on the GPU: a quarter of what
- * they take, at least 30 us each.
+ * Saving, per step: replays of the recorded steps without the operators from the one that brings
+ * the tensor to the one that takes the result back. High: and without the time between them. Low:
+ * less what the same operators take the host when they launch their work on the GPU: a quarter of
+ * what they take, at least 30 us each.
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work), or input shapes
  * were not recorded.

@@ -355,8 +355,8 @@ struct ks_step_range {
     size_t end;
 };
 
-/* Where a thread is on a round trip, from the operator that brings the tensor to the host to the end
- * of that which takes the result back. */
+/* Where a thread is on a round trip, from the operator that brings the tensor to the host to the
+ * end of that which takes the result back. */
 struct ks_trip_span {
     uint32_t lane;
     int64_t from_ns;

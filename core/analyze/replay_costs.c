@@ -12,8 +12,8 @@ enum {
 };
 
 /* A call into the runtime is slower as long as CUPTI, which traces the GPU, is in the driver: about
- * as much as 1.5 operators (H200, torch 2.11). CUPTI stays there when a profiler ends, so that steps
- * of the same process have this cost, too; but `kscope run` takes it out. */
+ * as much as 1.5 operators (H200, torch 2.11). CUPTI stays there when a profiler ends, so that
+ * steps of the same process have this cost, too; but `kscope run` takes it out. */
 static const double call_part = 1.5;
 
 /* A Python frame costs less to record than an operator: 1.3 us where that was 1.6. */

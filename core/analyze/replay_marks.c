@@ -26,8 +26,8 @@ static void mark(struct ks_replay_list *list, uint32_t begin, uint32_t end, unsi
     list->items[end].marks |= (uint8_t)marks;
 }
 
-/* Host operators, and for a read the one that computes the value; the operator that was closed begins
- * at `next_ns`. Code of its own between two operators belongs to none of them. */
+/* Host operators, and for a read the one that computes the value; the operator that was closed
+ * begins at `next_ns`. Code of its own between two operators belongs to none of them. */
 static void mark_preparing(struct ks_replay_list *list, int64_t next_ns, unsigned marks)
 {
     unsigned prepared = (marks & KS_REPLAY_READ ? (unsigned)KS_REPLAY_READ_PREPARED : 0u) |
