@@ -36,8 +36,7 @@ static struct ks_cell step_source(const struct ks_view *view, size_t row)
 /* The median of the steps before the window: what a step of this file takes when nobody looks. */
 static struct ks_cell step_unprofiled(const struct ks_view *view, size_t row)
 {
-    const struct ks_source *source = ks_trace_source(view->trace, view->facts->steps[row].source);
-    int64_t ns = source->unprofiled_step_ns;
+    int64_t ns = view->facts->sources[view->facts->steps[row].source].unprofiled_ns;
     return ks_cell_int(ns > 0 ? ns : KS_UNKNOWN);
 }
 
