@@ -3,9 +3,7 @@
 import json
 
 import pytest
-
-ODD = "a\u0000b\u202e\u0007,\"'\nline"
-FORMULA = "=HYPERLINK(1)"
+from query_program import FORMULA, ODD
 
 
 @pytest.fixture

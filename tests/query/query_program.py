@@ -22,6 +22,10 @@ TRACES = {
     "straggler": sorted(DATA.glob("D.straggler.bad.rank*.pt.trace.json.gz")),
 }
 
+# Names that are as odd as JSON allows; the fixture `odd` has events of them.
+ODD = "a\u0000b\u202e\u0007,\"'\nline"
+FORMULA = "=HYPERLINK(1)"
+
 
 def start(*words, **more):
     env = {**os.environ, "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "TERM": "xterm"}

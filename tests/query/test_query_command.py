@@ -13,9 +13,10 @@ import subprocess
 import time
 
 import pytest
-from conftest import FORMULA, ODD
 from query_program import (
     DATA,
+    FORMULA,
+    ODD,
     PAGE,
     PROGRAM,
     TRACES,
