@@ -127,7 +127,10 @@ static void add_others(struct hand *hand)
          .flags = KS_MEMORY_OUT_OF_MEMORY},
     };
     const struct ks_mark_row marks[] = {
-        {.lane = hand->thread, .start_ns = 1, .value = NAN, .name = intern(hand, KS_STR("m")).v},
+        {.lane = hand->thread,
+         .start_ns = 1,
+         .value = (double)NAN,
+         .name = intern(hand, KS_STR("m")).v},
         {.lane = hand->thread,
          .start_ns = 2,
          .value = -0.5,
