@@ -10,8 +10,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 level=${1:-demo}
-packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev
-libisal-dev"
+packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev"
+packages="$packages libsqlite3-dev libisal-dev"
 requirements=requirements.txt
 venv=.venv
 pip_options=

@@ -70,22 +70,23 @@ int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean)
            mean->idle_by_cause_ns[KS_IDLE_HOST_CODE];
 }
 
-/* What a change saves when this part of the estimated cost of recording is real. */
-static enum ks_status saved_by(const struct ks_facts *facts, struct ks_replay_change before,
-                               struct ks_replay_change after, double cost_factor, int64_t *saved_ns,
-                               struct ks_err *err)
+/* Part of the estimated cost of recording that is real: at least, at most, and in the trace. */
+enum { COST_LOW, COST_HIGH, COST_IN_TRACE, COSTS };
+
+static enum ks_status run_costs(const struct ks_facts *facts, struct ks_replay_change change,
+                                double step_ns[COSTS], struct ks_err *err)
 {
-    double before_ns = 0;
-    double after_ns = 0;
-    before.cost_factor = after.cost_factor = cost_factor;
-    KS_TRY(ks_what_if_step(facts, &before, &before_ns, err));
-    KS_TRY(ks_what_if_step(facts, &after, &after_ns, err));
-    *saved_ns = before_ns > after_ns ? llround(before_ns - after_ns) : 0;
+    const double costs[COSTS] = {facts->mean_step.cost_low, facts->mean_step.cost_high, 0};
+    for (size_t i = 0; i < COSTS; i++) {
+        change.cost_factor = costs[i];
+        KS_TRY(ks_what_if_step(facts, &change, &step_ns[i], err));
+    }
     return KS_OK;
 }
 
-static void widen(struct ks_saving *saving, int64_t ns)
+static void widen(struct ks_saving *saving, double before_ns, double after_ns)
 {
+    int64_t ns = before_ns > after_ns ? llround(before_ns - after_ns) : 0;
     saving->low_ns = ns < saving->low_ns ? ns : saving->low_ns;
     saving->high_ns = ns > saving->high_ns ? ns : saving->high_ns;
 }
@@ -97,18 +98,25 @@ enum ks_status ks_gpu_step_what_if(const struct ks_facts *facts,
                                    struct ks_err *err)
 {
     const struct ks_replay_change *changes[] = {sure, most};
-    const double costs[] = {facts->mean_step.cost_low, facts->mean_step.cost_high};
+    double before_ns[COSTS];
+    double after_ns[COSTS];
     finding->saving = finding->saving_in_trace = (struct ks_saving){INT64_MAX, 0};
-    for (size_t i = 0; i < KS_COUNT_OF(changes); i++) {
-        int64_t saved_ns = 0;
-        for (size_t cost = 0; cost < KS_COUNT_OF(costs); cost++) {
-            KS_TRY(saved_by(facts, *before, *changes[i], costs[cost], &saved_ns, err));
-            widen(&finding->saving, saved_ns);
-        }
-        KS_TRY(saved_by(facts, *before, *changes[i], 0, &saved_ns, err));
-        widen(&finding->saving_in_trace, saved_ns);
+    KS_TRY(run_costs(facts, *before, before_ns, err));
+    for (size_t i = 0; i < (sure == most ? 1 : KS_COUNT_OF(changes)); i++) {
+        KS_TRY(run_costs(facts, *changes[i], after_ns, err));
+        widen(&finding->saving, before_ns[COST_LOW], after_ns[COST_LOW]);
+        widen(&finding->saving, before_ns[COST_HIGH], after_ns[COST_HIGH]);
+        widen(&finding->saving_in_trace, before_ns[COST_IN_TRACE], after_ns[COST_IN_TRACE]);
     }
     return KS_OK;
+}
+
+bool ks_gpu_step_is_gain(const struct ks_finding *finding, struct ks_check *check)
+{
+    if (finding->saving.high_ns == 0) {
+        check->reason = "replayed without it, the recorded steps take as long";
+    }
+    return finding->saving.high_ns > 0;
 }
 
 int64_t ks_gpu_step_part(int64_t ns, double factor)

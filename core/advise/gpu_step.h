@@ -30,6 +30,9 @@ enum ks_status ks_gpu_step_what_if(const struct ks_facts *facts,
                                    const struct ks_replay_change *most, struct ks_finding *finding,
                                    struct ks_err *err) KS_MUST_CHECK;
 
+/* False: `check` says that the replay gains nothing. */
+bool ks_gpu_step_is_gain(const struct ks_finding *finding, struct ks_check *check);
+
 /* `ns` times a factor, never below 0. */
 int64_t ks_gpu_step_part(int64_t ns, double factor);
 /* Is `ns` at least this share of the step? */

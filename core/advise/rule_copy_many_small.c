@@ -16,7 +16,7 @@
 static const double share_min = 0.05;
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
-                             struct ks_err *err)
+                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
     const struct ks_step_cost *copies = &mean->small_copies;
@@ -25,8 +25,11 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     struct ks_replay_change sure = before;
     sure.drop = KS_REPLAY_SMALL_COPY;
     struct ks_replay_change most = before;
-    most.drop = KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED;
+    most.drop = KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED | KS_REPLAY_BETWEEN;
     KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, &finding, err));
+    if (!ks_gpu_step_is_gain(&finding, check)) {
+        return KS_OK;
+    }
     struct ks_str op = ks_trace_str(facts->trace, copies->worst->op);
     finding.fix_text = ks_findings_text(
         out,
@@ -55,7 +58,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     }
     bool is_many = ks_gpu_step_small_copies_high_ns(mean) > 0;
     if (is_many && ks_gpu_step_is_share(mean, mean->small_copies.operator_ns, share_min)) {
-        return report(facts, out, err);
+        return report(facts, out, check, err);
     }
     check->reason =
         ks_findings_text(out, "%.1f small copies a step were seen", mean->small_copies.count);

@@ -6,11 +6,10 @@
  * Evidence: pairs of copies with operators on the host between them whose input shapes lead from
  * one to the other (docs/analyses/round_trips.md), idle time between the copies.
  *
- * Saving, per step: W is the time of the operators on the host, R the rest of the idle time, C that
- * of the copies on the device. What computes on the host takes as long without the profiler; R is
- * host code and launches, of which the profiler adds some. High: W, R by the high end of the host's
- * share, and C. Low: R by the low end, and W less what the same operators take on the GPU: a
- * quarter of W, at least 30 us each; C is left for their work on the device.
+ * Saving, per step: replays of the recorded steps without the operators from the one that brings
+ * the tensor to the one that takes the result back. High: and without the time between them. Low:
+ * less what the same operators take the host when they launch their work on the GPU: a quarter of
+ * what they take, at least 30 us each.
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work), or input shapes
  * were not recorded.
@@ -24,27 +23,32 @@ enum { LAUNCH_NS = 30 * 1000 };
 static const double share_min = 0.03;
 static const double repaired_share_min = 0.25;
 
-/* Of the operators' time, what surely goes. */
-static int64_t work_low_ns(const struct ks_trip_cost *trips, int64_t work_ns)
+/* What the same operators take the host when they launch their work on the GPU. */
+static int64_t launching_ns(const struct ks_trip_cost *trips)
 {
     int64_t launching_ns = ks_gpu_step_part(LAUNCH_NS, trips->operators);
-    int64_t part_ns = ks_gpu_step_part(work_ns, repaired_share_min);
-    int64_t remains_ns = launching_ns > part_ns ? launching_ns : part_ns;
-    return work_ns > remains_ns ? work_ns - remains_ns : 0;
+    int64_t part_ns = ks_gpu_step_part(trips->work_ns, repaired_share_min);
+    return launching_ns > part_ns ? launching_ns : part_ns;
 }
 
-static void set_savings(const struct ks_mean_step *mean, struct ks_finding *finding)
+static void take(int64_t *ns, int64_t taken_ns)
 {
-    const struct ks_trip_cost *trips = &mean->trips;
-    int64_t idle_ns = ks_gpu_step_trips_ns(mean);
-    int64_t work_ns = trips->work_ns < idle_ns ? trips->work_ns : idle_ns;
-    int64_t rest_ns = idle_ns - work_ns;
-    int64_t low_ns = work_low_ns(trips, work_ns);
-    int64_t high_ns = work_ns + trips->copy_ns;
-    finding->saving =
-        (struct ks_saving){low_ns + ks_gpu_step_part(rest_ns, mean->host_share_low),
-                           high_ns + ks_gpu_step_part(rest_ns, mean->host_share_high)};
-    finding->saving_in_trace = (struct ks_saving){low_ns + rest_ns / 2, high_ns + rest_ns};
+    *ns = *ns > taken_ns ? *ns - taken_ns : 0;
+}
+
+static enum ks_status set_savings(const struct ks_facts *facts, struct ks_finding *finding,
+                                  struct ks_err *err)
+{
+    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
+    struct ks_replay_change sure = before;
+    sure.drop = KS_REPLAY_ROUND_TRIP;
+    struct ks_replay_change most = before;
+    most.drop = KS_REPLAY_ROUND_TRIP | KS_REPLAY_BETWEEN;
+    KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, finding, err));
+    int64_t remains_ns = launching_ns(&facts->mean_step.trips);
+    take(&finding->saving.low_ns, remains_ns);
+    take(&finding->saving_in_trace.low_ns, remains_ns);
+    return KS_OK;
 }
 
 static void write_place(const struct ks_facts *facts, const struct ks_round_trip *trip,
@@ -64,12 +68,15 @@ static void write_place(const struct ks_facts *facts, const struct ks_round_trip
 }
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
-                             struct ks_err *err)
+                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
     const struct ks_trip_cost *trips = &mean->trips;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_device_round_trip);
-    set_savings(mean, &finding);
+    KS_TRY(set_savings(facts, &finding, err));
+    if (!ks_gpu_step_is_gain(&finding, check)) {
+        return KS_OK;
+    }
     struct ks_str op = ks_trace_str(facts->trace, trips->worst->longest);
     finding.fix_text = ks_findings_text(
         out,
@@ -104,7 +111,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     }
     int64_t idle_ns = ks_gpu_step_trips_ns(mean);
     if (idle_ns > 0 && ks_gpu_step_is_share(mean, idle_ns, share_min)) {
-        return report(facts, out, err);
+        return report(facts, out, check, err);
     }
     check->reason = ks_findings_text(
         out, "%.1f round trips a step were seen, in which the GPU idles %.2f of %.2f ms",

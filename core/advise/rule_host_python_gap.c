@@ -5,11 +5,8 @@
  *
  * Evidence: idle time by cause (docs/analyses/idle.md): host_code against the rest.
  *
- * Saving, per step: low is the host code less half of the launching time, since between operators
- * some code always runs. High adds the launching time: without the gap the host gets ahead of the
- * GPU, and launching is hidden behind work. Time under the profiler is the program's own here: the
- * cost of recorded rows is booked as the profiler's, and code between operators records none. Where
- * unprofiled steps were timed, they say how much of both is there without the profiler.
+ * Saving, per step: a replay of the recorded steps without the stretches of 200 us and more in
+ * which no operator is open and no row begins or ends (docs/analyses/replay.md).
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
  */
@@ -19,7 +16,7 @@
 static const double share_min = 0.05;
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
-                             struct ks_err *err)
+                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_host_python_gap);
@@ -28,6 +25,9 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     struct ks_replay_change after = before;
     after.gap_factor = 0;
     KS_TRY(ks_gpu_step_what_if(facts, &before, &after, &after, &finding, err));
+    if (!ks_gpu_step_is_gain(&finding, check)) {
+        return KS_OK;
+    }
     finding.fix_text = ks_findings_text(out,
                                         "Move what runs between operators out of the step, into "
                                         "the data loader's workers or behind "
@@ -52,7 +52,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         return KS_OK;
     }
     if (ks_gpu_step_is_share(mean, ks_gpu_step_host_code_ns(mean), share_min)) {
-        return report(facts, out, err);
+        return report(facts, out, check, err);
     }
     check->reason = ks_findings_text(
         out, "the GPU idles %.2f of %.2f ms a step while code between operators runs",

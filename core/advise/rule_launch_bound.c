@@ -8,8 +8,8 @@
  *
  * Evidence: idle time by cause (docs/analyses/idle.md), launches a step.
  *
- * Saving, per step: replays of the recorded steps in which launching takes the host no time, since a
- * graph launches all at once (low), and in which short kernels become part of longer ones (high),
+ * Saving, per step: replays of the recorded steps in which launching takes the host no time, since
+ * a graph launches all at once (low), and in which short kernels become part of longer ones (high),
  * both after the repair of what other rules explain.
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
@@ -77,13 +77,14 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         return KS_OK;
     }
     int64_t idle_ns = launching_ns(mean);
-    struct ks_finding finding = ks_gpu_step_finding(&ks_rule_launch_bound);
-    KS_TRY(find_saving(facts, &finding, err));
-    int64_t middle_ns = finding.saving.low_ns / 2 + finding.saving.high_ns / 2;
     if (mean->launches >= LAUNCHES_MIN && ks_gpu_step_is_share(mean, idle_ns, share_min) &&
-        (double)idle_ns <= mean->launches * IDLE_PER_LAUNCH_NS_MAX &&
-        ks_gpu_step_is_share(mean, middle_ns, share_min)) {
-        return report(idle_ns, facts, out, &finding, err);
+        (double)idle_ns <= mean->launches * IDLE_PER_LAUNCH_NS_MAX) {
+        struct ks_finding finding = ks_gpu_step_finding(&ks_rule_launch_bound);
+        KS_TRY(find_saving(facts, &finding, err));
+        int64_t middle_ns = finding.saving.low_ns / 2 + finding.saving.high_ns / 2;
+        if (ks_gpu_step_is_share(mean, middle_ns, share_min)) {
+            return report(idle_ns, facts, out, &finding, err);
+        }
     }
     check->reason = ks_findings_text(
         out, "the GPU idles %.2f of %.2f ms a step while the host launches %.0f times",

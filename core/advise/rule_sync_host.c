@@ -29,7 +29,7 @@ static void write_place(const struct ks_facts *facts, const struct ks_call_site 
 }
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
-                             struct ks_err *err)
+                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
     const struct ks_step_cost *reads = &mean->reads;
@@ -39,8 +39,11 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     struct ks_replay_change sure = before;
     sure.drop = KS_REPLAY_READ;
     struct ks_replay_change most = before;
-    most.drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED;
+    most.drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED | KS_REPLAY_BETWEEN;
     KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, &finding, err));
+    if (!ks_gpu_step_is_gain(&finding, check)) {
+        return KS_OK;
+    }
     struct ks_str op = ks_trace_str(facts->trace, reads->worst->op);
     finding.fix_text = ks_findings_text(
         out,
@@ -70,7 +73,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     int64_t idle_ns = ks_gpu_step_host_idle_ns(mean);
     int64_t loss_ns = mean->reads.operator_ns < idle_ns ? mean->reads.operator_ns : idle_ns;
     if (mean->reads.count >= 1 && ks_gpu_step_is_share(mean, loss_ns, share_min)) {
-        return report(facts, out, err);
+        return report(facts, out, check, err);
     }
     check->reason = ks_findings_text(out, "reading values takes %.2f of %.2f ms a step",
                                      (double)loss_ns / 1e6, (double)mean->step_ns / 1e6);

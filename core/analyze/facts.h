@@ -335,8 +335,6 @@ struct ks_mean_step {
     int64_t unprofiled_ns; /* measured without the profiler; 0 unknown */
     int64_t predicted_ns;  /* the same from a replay of the recorded steps (replay.md) ... */
     int64_t predicted_low_ns, predicted_high_ns; /* ... and its bounds; 0 unknown */
-    double host_share_low;  /* of the idle time by launches and host code, what is there without */
-    double host_share_high; /* the profiler, too */
     double cost_low, cost_high; /* part of the estimated cost of recording that is real */
     double launches;
     struct ks_step_cost reads;        /* values that the host reads from the device */
@@ -346,14 +344,23 @@ struct ks_mean_step {
 };
 
 struct ks_source_fact {
-    int64_t delay_ns_min; /* as in the links; KS_UNKNOWN */
-    int64_t row_cost_ns;  /* as below */
+    int64_t delay_ns_min;  /* as in the links; KS_UNKNOWN */
+    int64_t row_cost_ns;   /* as below */
+    int64_t unprofiled_ns; /* step time outside of the recording; 0 unknown */
 };
 
 /* Rows of `steps` that belong to a source. */
 struct ks_step_range {
     size_t begin;
     size_t end;
+};
+
+/* Where a thread is on a round trip, from the operator that brings the tensor to the host to the
+ * end of that which takes the result back. */
+struct ks_trip_span {
+    uint32_t lane;
+    int64_t from_ns;
+    int64_t until_ns;
 };
 
 struct ks_replay; /* replay.h */
@@ -395,11 +402,14 @@ struct ks_facts {
     size_t copy_site_count;
     struct ks_round_trip *round_trips; /* by idle_ns descending; NULL: none */
     size_t round_trip_count;
+    struct ks_trip_span *trip_spans; /* by thread and time */
+    size_t trip_span_count;
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
     struct ks_source_fact *sources; /* one for each source */
     struct ks_replay **replays;     /* one for each source; NULL: nothing to replay */
+    double replayed_ns;             /* mean step of the replays without a change; 0 unknown */
     bool are_ranks;                 /* the sources are the ranks of one job, and all have replays */
     struct ks_mean_step mean_step;
     int64_t overhead_ns;      /* rows of the profiler itself: their union */

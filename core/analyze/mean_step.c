@@ -9,11 +9,12 @@ enum { STEPS_MIN = 2, LARGE_COPY_BYTES_MIN = 64 * 1024 };
  * an H100 that the host limits. Rows cost more than their own time, since what lies between them
  * gets slower, too. */
 static const double cost_low = 0.90;
-static const double cost_middle = 1.45;
+static const double cost_middle = 1.50;
 static const double cost_high = 1.85;
 static const double cost_max = 3.0;
 static const double cost_doubt = 0.20;
-enum { HALVINGS = 20 };
+enum { HALVINGS = 10 }; /* to 0.003 */
+static const double ahead_of_device = 0.9;
 
 static const char *obstacle(const struct ks_facts *facts)
 {
@@ -61,13 +62,34 @@ static void add_steps(const struct ks_facts *facts, struct ks_mean_step *mean)
 
 /* ------------------------------------------------------------ without the profiler */
 
-static void add_unprofiled(const struct ks_trace *trace, struct ks_mean_step *mean)
+/* How long the devices of a source work in one of its steps. */
+static int64_t busy_of(const struct ks_facts *facts, uint32_t source)
 {
+    struct ks_step_range range = facts->step_ranges[source];
+    int64_t busy_ns = 0;
+    int64_t count = 0;
+    for (size_t i = range.begin; i < range.end; i++) {
+        const struct ks_step *step = &facts->steps[i];
+        if (step->is_complete && step->gpu_start_ns != KS_UNKNOWN) {
+            busy_ns = ks_sum_add(busy_ns, step->dur_ns - step->idle_ns);
+            count++;
+        }
+    }
+    return busy_ns / (count > 0 ? count : 1);
+}
+
+/* Steps are timed on the host, which may run ahead of the device until its queue is full: what is
+ * shorter than the device's work is no step time. */
+static void add_unprofiled(struct ks_facts *facts)
+{
+    struct ks_mean_step *mean = &facts->mean_step;
     int64_t known = 0;
-    for (uint32_t i = 0; i < ks_trace_source_count(trace); i++) {
-        const struct ks_source *source = ks_trace_source(trace, i);
-        known += source->unprofiled_step_ns > 0;
-        mean->unprofiled_ns = ks_sum_add(mean->unprofiled_ns, source->unprofiled_step_ns);
+    for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
+        int64_t step_ns = ks_trace_source(facts->trace, i)->unprofiled_step_ns;
+        bool is_ahead = (double)step_ns < ahead_of_device * (double)busy_of(facts, i);
+        facts->sources[i].unprofiled_ns = is_ahead ? 0 : step_ns;
+        known += facts->sources[i].unprofiled_ns > 0;
+        mean->unprofiled_ns = ks_sum_add(mean->unprofiled_ns, facts->sources[i].unprofiled_ns);
     }
     mean->unprofiled_ns /= known > 0 ? known : 1;
 }
@@ -75,6 +97,11 @@ static void add_unprofiled(const struct ks_trace *trace, struct ks_mean_step *me
 static double between(double value, double low, double high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 static enum ks_status predict(const struct ks_facts *facts, double cost_factor, double *step_ns,
@@ -113,8 +140,8 @@ static enum ks_status find_cost(const struct ks_facts *facts, struct ks_mean_ste
         KS_TRY(predict(facts, factors[i], &times_ns[i], err));
     }
     mean->predicted_low_ns = (int64_t)times_ns[0];
-    mean->predicted_ns = (int64_t)times_ns[1];
-    mean->predicted_high_ns = (int64_t)times_ns[2];
+    mean->predicted_ns = later(mean->predicted_low_ns, (int64_t)times_ns[1]);
+    mean->predicted_high_ns = later(mean->predicted_ns, (int64_t)times_ns[2]);
     mean->cost_low = cost_low;
     mean->cost_high = cost_high;
     if (mean->unprofiled_ns > 0) {
@@ -123,27 +150,6 @@ static enum ks_status find_cost(const struct ks_facts *facts, struct ks_mean_ste
         mean->cost_low = between(factor - cost_doubt, 0, cost_max);
         mean->cost_high = between(factor + cost_doubt, cost_doubt, cost_max);
     }
-    return KS_OK;
-}
-
-/* The device's part of a step is the same with the profiler and without. */
-static double host_share(const struct ks_mean_step *mean, double step_ns)
-{
-    const int64_t *idle_ns = mean->idle_by_cause_ns;
-    int64_t host_ns = idle_ns[KS_IDLE_LAUNCH] + idle_ns[KS_IDLE_HOST_CODE];
-    int64_t rest_ns = mean->step_ns - host_ns - idle_ns[KS_IDLE_PROFILER];
-    return host_ns > 0 ? between((step_ns - (double)rest_ns) / (double)host_ns, 0, 1) : 1;
-}
-
-static enum ks_status find_host_share(const struct ks_facts *facts, struct ks_mean_step *mean,
-                                      struct ks_err *err)
-{
-    double least_ns = 0;
-    double most_ns = 0;
-    KS_TRY(predict(facts, mean->cost_high, &least_ns, err));
-    KS_TRY(predict(facts, mean->cost_low, &most_ns, err));
-    mean->host_share_low = host_share(mean, least_ns);
-    mean->host_share_high = host_share(mean, most_ns);
     return KS_OK;
 }
 
@@ -205,14 +211,13 @@ enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err 
 {
     struct ks_facts *facts = analyzer->facts;
     struct ks_mean_step *mean = &facts->mean_step;
-    add_unprofiled(facts->trace, mean);
+    add_unprofiled(facts);
     mean->obstacle = obstacle(facts);
     if (mean->obstacle) {
         return KS_OK;
     }
     add_steps(facts, mean);
     KS_TRY(find_cost(facts, mean, err));
-    KS_TRY(find_host_share(facts, mean, err));
     for (size_t i = 0; i < facts->sync_count; i++) {
         if (facts->syncs[i].complete_count > 0 && reads_value(analyzer, &facts->syncs[i])) {
             add_cost(&mean->reads, &facts->syncs[i], facts->complete_step_count);

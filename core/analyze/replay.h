@@ -5,7 +5,8 @@
  * the GPU, and the GPU work that they launch. A run walks the moments in order of time. GPU work
  * starts when it is launched and when its stream is free, each with the delay that was recorded;
  * waiting calls end when the work they wait for ends. A run without changes gives the recorded
- * times. Memory: 32 bytes a row end, of at most KS_REPLAY_POINTS_MAX.
+ * times. Memory: 32 bytes a row end, of at most KS_REPLAY_POINTS_MAX, and 96 bytes a piece of GPU
+ * work, of at most a quarter as many.
  */
 #ifndef KS_ANALYZE_REPLAY_H
 #define KS_ANALYZE_REPLAY_H
@@ -17,7 +18,8 @@
 #include <stdint.h>
 
 enum {
-    KS_REPLAY_POINTS_MAX = 1000 * 1000,
+    KS_REPLAY_POINTS_MAX = 500 * 1000,
+    KS_REPLAY_POINTS_ALL_MAX = 4 * KS_REPLAY_POINTS_MAX, /* of all sources together */
     KS_REPLAY_STEPS_MAX = 16,
     KS_REPLAY_SHORT_NS_MAX = 10 * 1000,
     KS_REPLAY_GAP_NS_MIN = 200 * 1000, /* so long without a row is code of its own */
@@ -30,7 +32,8 @@ enum {
     KS_REPLAY_READ_PREPARED = 2,  /* come directly before them */
     KS_REPLAY_SMALL_COPY = 4,     /* copy at most KS_SMALL_COPY_BYTES_MAX bytes */
     KS_REPLAY_SMALL_PREPARED = 8, /* host operators directly before them */
-    KS_REPLAY_ROUND_TRIP = 16,    /* take a tensor to the host and back (docs/rules) */
+    KS_REPLAY_ROUND_TRIP = 16,    /* bring a tensor to the host, work on it there, take it back */
+    KS_REPLAY_BETWEEN = 32,       /* none: the time between two of these that follow each other */
 };
 
 struct ks_replay_change {

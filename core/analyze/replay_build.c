@@ -2,41 +2,71 @@
 #include "analyze/lane_sweep.h"
 #include "analyze/replay_model.h"
 #include "analyze/step_lookup.h"
-#include "measure/sum.h"
+#include "analyze/what_if.h"
 
 enum { STEPS_MIN = 2 };
 
+/* ------------------------------------------------------------ steps */
+
+/* Index among all steps of the source, so that steps that overlap share work as they do there. */
 uint32_t ks_replay_step_at(const struct ks_replay_scope *scope, int64_t ns)
 {
-    return (uint32_t)ks_step_lookup(scope->steps, scope->step_count, ns);
+    const struct ks_facts *facts = scope->analyzer->facts;
+    struct ks_step_range range = facts->step_ranges[scope->source];
+    size_t first = (size_t)(scope->steps - facts->steps) - range.begin;
+    size_t index = ks_step_lookup(facts->steps + range.begin, range.end - range.begin, ns);
+    return index >= first && index - first < scope->step_count ? (uint32_t)(index - first)
+                                                               : (uint32_t)scope->step_count;
 }
 
-/* The first complete steps that follow each other. */
-static void choose_steps(struct ks_replay_scope *scope, size_t count_max)
+/* Complete steps from `first` on. */
+static size_t count_complete(const struct ks_facts *facts, size_t first, size_t end)
+{
+    size_t count = 0;
+    while (first + count < end && facts->steps[first + count].is_complete) {
+        count++;
+    }
+    return count;
+}
+
+/* The first complete steps that follow each other; none when there are no two. */
+static void choose_steps(struct ks_replay_scope *scope)
 {
     const struct ks_facts *facts = scope->analyzer->facts;
     struct ks_step_range range = facts->step_ranges[scope->source];
     size_t first = range.begin;
-    while (first < range.end && !facts->steps[first].is_complete) {
-        first++;
-    }
     size_t count = 0;
+    while (first < range.end && (count = count_complete(facts, first, range.end)) < STEPS_MIN) {
+        first += count + 1;
+    }
+    scope->step_count = count < scope->limits.steps ? count : scope->limits.steps;
+    if (first >= range.end) {
+        scope->step_count = 0;
+        return;
+    }
     scope->steps = facts->steps + first;
     scope->gpu_end_ns = INT64_MIN;
-    while (first + count < range.end && count < count_max && scope->steps[count].is_complete) {
-        int64_t gpu_end_ns = scope->steps[count].gpu_end_ns;
-        scope->gpu_end_ns = gpu_end_ns > scope->gpu_end_ns ? gpu_end_ns : scope->gpu_end_ns;
-        count++;
+    for (size_t i = 0; i < scope->step_count; i++) {
+        const struct ks_step *step = &scope->steps[i];
+        int64_t end_ns = ks_sum_add(step->host_start_ns, step->host_ns);
+        scope->end_ns = i == 0 || end_ns > scope->end_ns ? end_ns : scope->end_ns;
+        if (step->gpu_end_ns != KS_UNKNOWN && step->gpu_end_ns > scope->gpu_end_ns) {
+            scope->gpu_end_ns = step->gpu_end_ns;
+        }
     }
-    scope->step_count = count;
-    if (count > 0) {
-        const struct ks_step *last = &scope->steps[count - 1];
-        scope->start_ns = scope->steps[0].host_start_ns;
-        scope->end_ns = ks_sum_add(last->host_start_ns, last->host_ns);
-    }
+    scope->start_ns = scope->steps[0].host_start_ns;
 }
 
-static enum ks_status add_thread(struct ks_replay_scope *scope, struct ks_err *err)
+/* Steps that an engine marks on the GPU only say nothing of the host. */
+static bool is_on_host(const struct ks_step *step)
+{
+    return step->found_by != KS_STEPS_WINDOW &&
+           (step->found_by != KS_STEPS_ENGINE || step->thread != 0);
+}
+
+/* ------------------------------------------------------------ one source */
+
+static enum ks_status add_step_thread(struct ks_replay_scope *scope, struct ks_err *err)
 {
     struct ks_analyzer *analyzer = scope->analyzer;
     uint32_t track_count = ks_trace_track_count(analyzer->trace);
@@ -50,33 +80,50 @@ static enum ks_status add_thread(struct ks_replay_scope *scope, struct ks_err *e
     return KS_OK;
 }
 
-/* `*made` NULL: the source has nothing to replay. */
-static enum ks_status build(struct ks_analyzer *analyzer, uint32_t source, struct ks_replay **made,
-                            struct ks_err *err)
+/* `*made` NULL: there is nothing to replay, or, `*fits` false, too much. */
+static enum ks_status try_build(struct ks_replay_scope *scope, struct ks_replay **made, bool *fits,
+                                struct ks_err *err)
+{
+    *made = NULL;
+    *fits = true;
+    choose_steps(scope);
+    if (scope->step_count < STEPS_MIN || !is_on_host(&scope->steps[0])) {
+        return KS_OK;
+    }
+    struct ks_replay *replay = ks_new(&scope->analyzer->facts->arena, struct ks_replay, 1);
+    if (!replay) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: count=%zu",
+                       scope->step_count);
+    }
+    replay->step_count = scope->step_count;
+    replay->start_ns = scope->start_ns;
+    KS_TRY(add_step_thread(scope, err));
+    KS_TRY(ks_replay_add_works(scope, replay, fits, err));
+    if (replay->work_count == 0) {
+        return KS_OK;
+    }
+    KS_TRY(ks_replay_add_points(scope, replay, fits, err));
+    *made = *fits ? replay : NULL;
+    return KS_OK;
+}
+
+enum ks_status ks_replay_build(struct ks_analyzer *analyzer, uint32_t source,
+                               const struct ks_replay_limits *limits, struct ks_replay **made,
+                               struct ks_err *err)
 {
     struct ks_arena *arena = &analyzer->facts->arena;
     struct ks_arena_mark mark = ks_arena_mark(arena);
+    struct ks_arena_mark scratch_mark = ks_arena_mark(&analyzer->scratch);
+    struct ks_replay_limits left = *limits;
+    bool fits = false;
     *made = NULL;
-    for (size_t count = KS_REPLAY_STEPS_MAX; count >= STEPS_MIN; count /= 2) {
-        struct ks_replay_scope scope = {.analyzer = analyzer, .source = source};
-        struct ks_replay *replay = ks_new(arena, struct ks_replay, 1);
-        choose_steps(&scope, count);
-        if (!replay || scope.step_count < STEPS_MIN) {
-            return replay ? KS_OK : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps");
+    for (; !fits && left.steps >= STEPS_MIN; left.steps /= 2) {
+        struct ks_replay_scope scope = {.analyzer = analyzer, .source = source, .limits = left};
+        KS_TRY(try_build(&scope, made, &fits, err));
+        ks_arena_rewind(&analyzer->scratch, scratch_mark);
+        if (!*made) {
+            ks_arena_rewind(arena, mark);
         }
-        replay->step_count = scope.step_count;
-        replay->start_ns = scope.start_ns;
-        KS_TRY(add_thread(&scope, err));
-        KS_TRY(ks_replay_add_works(&scope, replay, err));
-        if (replay->work_count == 0) {
-            return KS_OK;
-        }
-        KS_TRY(ks_replay_add_points(&scope, replay, err));
-        if (replay->point_count < KS_REPLAY_POINTS_MAX) {
-            *made = replay;
-            return KS_OK;
-        }
-        ks_arena_rewind(arena, mark);
     }
     return KS_OK;
 }
@@ -88,14 +135,16 @@ static bool are_ranks(const struct ks_facts *facts)
 {
     uint32_t count = ks_trace_source_count(facts->trace);
     for (uint32_t i = 0; i < count; i++) {
+        if (!facts->replays[i] || ks_trace_source(facts->trace, i)->rank < 0) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
         int64_t rank = ks_trace_source(facts->trace, i)->rank;
         for (uint32_t other = 0; other < i; other++) {
-            if (rank < 0 || rank == ks_trace_source(facts->trace, other)->rank) {
+            if (rank == ks_trace_source(facts->trace, other)->rank) {
                 return false;
             }
-        }
-        if (!facts->replays[i]) {
-            return false;
         }
     }
     return count > 1;
@@ -142,6 +191,7 @@ static enum ks_status find_alone(struct ks_analyzer *analyzer, struct ks_err *er
         int64_t least_ns = INT64_MAX;
         for (uint32_t i = 0; i < source_count; i++) {
             works[i] = next_collective(facts->replays[i], &at[i]);
+            KS_ASSERT(works[i] != NULL); /* they were counted */
             least_ns = works[i]->dur_ns < least_ns ? works[i]->dur_ns : least_ns;
         }
         for (uint32_t i = 0; i < source_count; i++) {
@@ -151,21 +201,31 @@ static enum ks_status find_alone(struct ks_analyzer *analyzer, struct ks_err *er
     return KS_OK;
 }
 
+/* All replays together take no more than some of the largest. */
+static struct ks_replay_limits limits_of(uint32_t source_count)
+{
+    size_t points = (size_t)KS_REPLAY_POINTS_ALL_MAX / (source_count > 0 ? source_count : 1);
+    points = points < KS_REPLAY_POINTS_MAX ? points : (size_t)KS_REPLAY_POINTS_MAX;
+    return (struct ks_replay_limits){
+        .steps = KS_REPLAY_STEPS_MAX, .points = points, .works = points / 4};
+}
+
 enum ks_status ks_replays_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
     struct ks_facts *facts = analyzer->facts;
     uint32_t source_count = ks_trace_source_count(analyzer->trace);
+    struct ks_replay_limits limits = limits_of(source_count);
     facts->replays = ks_new(&facts->arena, struct ks_replay *, source_count + 1);
     if (!facts->replays) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: sources=%u",
                        source_count);
     }
-    bool has_steps = facts->has_gpu && facts->step_source != KS_STEPS_WINDOW;
-    for (uint32_t i = 0; i < source_count && has_steps; i++) {
-        struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
-        KS_TRY(build(analyzer, i, &facts->replays[i], err));
-        ks_arena_rewind(&analyzer->scratch, mark);
+    for (uint32_t i = 0; i < source_count && facts->has_gpu; i++) {
+        KS_TRY(ks_replay_build(analyzer, i, &limits, &facts->replays[i], err));
     }
     facts->are_ranks = are_ranks(facts);
-    return facts->are_ranks ? find_alone(analyzer, err) : KS_OK;
+    if (facts->are_ranks) {
+        KS_TRY(find_alone(analyzer, err));
+    }
+    return ks_what_if_prepare(facts, err);
 }

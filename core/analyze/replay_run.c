@@ -45,7 +45,7 @@ static double part_of(const struct run *run, double passed_ns)
 
 static void pass_time(struct run *run, int64_t until_ns)
 {
-    double passed_ns = (double)(until_ns - run->last_ns);
+    double passed_ns = (double)ks_sum_sub(until_ns, run->last_ns);
     double part = part_of(run, passed_ns);
     run->last_ns = until_ns;
     if (run->dropping_threads > 0) {
@@ -114,9 +114,9 @@ static void end_call(struct run *run, uint32_t index)
 
 /* ------------------------------------------------------------ points */
 
-static void add_debt(struct run *run, const struct ks_replay_point *point)
+static double cost_of(const struct run *run, const struct ks_replay_point *point)
 {
-    run->debt_ns += point->cost_ns * run->change.cost_factor;
+    return point->cost_ns * run->change.cost_factor;
 }
 
 /* True: an operator begins that is left out. Between two that belong together time stands still. */
@@ -131,7 +131,7 @@ static bool begin_drop(struct run *run, struct thread *thread, const struct ks_r
     thread->is_joining = false;
     if (is_dropped) {
         thread->dropped_depth = 1;
-        add_debt(run, point);
+        run->debt_ns += cost_of(run, point);
     }
     return is_dropped;
 }
@@ -148,9 +148,9 @@ static bool drop(struct run *run, const struct ks_replay_point *point)
     if (is_begin) {
         thread->dropped_depth++;
     } else if (point->kind == KS_REPLAY_ROW_END && --thread->dropped_depth == 0) {
-        thread->is_joining = point->joins_next;
-        run->dropping_threads -= !point->joins_next;
-        add_debt(run, point);
+        thread->is_joining = point->joins_next && (run->change.drop & KS_REPLAY_BETWEEN);
+        run->dropping_threads -= !thread->is_joining;
+        run->debt_ns += cost_of(run, point);
     }
     return point->kind != KS_REPLAY_STEP_END;
 }
@@ -158,16 +158,14 @@ static bool drop(struct run *run, const struct ks_replay_point *point)
 static void note_point(struct run *run, const struct ks_replay_point *point)
 {
     bool is_dropped = drop(run, point);
+    run->debt_ns += is_dropped ? 0 : cost_of(run, point);
     if (point->is_op) {
         run->op_depth += point->kind == KS_REPLAY_ROW_BEGIN;
         run->op_depth -= point->kind == KS_REPLAY_ROW_END && run->op_depth > 0;
     }
-    if (is_dropped && point->kind != KS_REPLAY_CALL_BEGIN) {
-        return;
-    }
     switch ((enum ks_replay_kind)point->kind) {
     case KS_REPLAY_ROW_BEGIN:
-    case KS_REPLAY_ROW_END: add_debt(run, point); break;
+    case KS_REPLAY_ROW_END: break;
     case KS_REPLAY_LOADER_BEGIN: run->loader_depth++; break;
     case KS_REPLAY_LOADER_END: run->loader_depth -= run->loader_depth > 0; break;
     case KS_REPLAY_CALL_BEGIN: begin_call(run, point->item, is_dropped); break;
@@ -185,12 +183,26 @@ static void walk(struct run *run)
     run->last_ns = replay->start_ns;
     run->waiting = UINT32_MAX;
     for (size_t i = 0; i < replay->stream_count; i++) {
-        run->stream_free_ns[i] = (double)(replay->stream_free_ns[i] - replay->start_ns);
+        if (replay->stream_free_ns[i] != KS_TIME_NONE) {
+            run->stream_free_ns[i] =
+                (double)ks_sum_sub(replay->stream_free_ns[i], replay->start_ns);
+        }
     }
     for (size_t i = 0; i < replay->point_count; i++) {
         pass_time(run, replay->points[i].at_ns);
         note_point(run, &replay->points[i]);
     }
+}
+
+/* Steps lie end to end: none ends before the one before it. */
+static double mean_step(const struct run *run)
+{
+    size_t last = run->replay->step_count - 1;
+    double end_ns = run->step_end_ns[0];
+    for (size_t i = 1; i <= last; i++) {
+        end_ns = later(end_ns, run->step_end_ns[i]);
+    }
+    return (end_ns - run->step_end_ns[0]) / (double)last;
 }
 
 enum ks_status ks_replay_run(const struct ks_replay *replay, const struct ks_replay_change *change,
@@ -204,8 +216,7 @@ enum ks_status ks_replay_run(const struct ks_replay *replay, const struct ks_rep
     enum ks_status status = KS_OK;
     if (run.threads && run.work_end_ns && run.stream_free_ns && run.step_end_ns) {
         walk(&run);
-        size_t last = replay->step_count - 1;
-        *step_ns = (run.step_end_ns[last] - run.step_end_ns[0]) / (double)last;
+        *step_ns = mean_step(&run);
     } else {
         status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: works=%zu",
                          replay->work_count);

@@ -298,9 +298,27 @@ static int compare_groups(const void *left, const void *right, void *trace)
                  : ks_str_compare(ks_trace_str(trace, a->shapes), ks_trace_str(trace, b->shapes));
 }
 
+static enum ks_status publish_spans(struct state *state, struct ks_err *err)
+{
+    struct ks_facts *facts = state->analyzer->facts;
+    facts->trip_spans = ks_new(&facts->arena, struct ks_trip_span, state->trips.count);
+    if (!facts->trip_spans) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep round trips: count=%zu",
+                       state->trips.count);
+    }
+    for (size_t i = 0; i < state->trips.count; i++) {
+        const struct ks_trip *trip = &state->trips.items[i];
+        facts->trip_spans[i] =
+            (struct ks_trip_span){trip->lane, trip->host_from_ns, trip->host_until_ns};
+    }
+    facts->trip_span_count = state->trips.count;
+    return KS_OK;
+}
+
 static enum ks_status publish(struct state *state, struct ks_err *err)
 {
     struct ks_facts *facts = state->analyzer->facts;
+    KS_TRY(publish_spans(state, err));
     for (size_t i = 0; i < state->trips.count; i++) {
         KS_TRY(count_trip(state, &state->around[i], err));
     }

@@ -226,6 +226,9 @@ unsigned ks_row_names_classify(struct ks_str name)
     if (ks_str_starts(name, KS_STR("aten::"))) {
         flags |= KS_NAME_ATEN | (is_read(name) ? (unsigned)KS_NAME_READS : 0u);
     }
+    if (ks_str_equal(name, KS_STR("aten::t")) || ks_str_equal(name, KS_STR("aten::transpose"))) {
+        flags |= KS_NAME_PASSES;
+    }
     if (ks_str_contains(name, KS_STR("run_backward"))) {
         flags |= KS_NAME_RUN_BACKWARD;
     }

@@ -43,6 +43,7 @@ struct walk {
     const struct ks_trip_copy *copies;
     const struct ks_trip_copy *copies_end;
     struct ks_trips *trips;
+    uint32_t lane;
     uint32_t source;
     struct unit unit;
     struct chain chain;
@@ -111,6 +112,8 @@ static void bring(struct walk *w)
     chain->from = (struct ks_shapes){.items = {inputs.items[0]}, .count = 1};
     see(chain, &inputs.items[0]);
     chain->sum = (struct ks_trip){.source = w->source,
+                                  .lane = w->lane,
+                                  .host_from_ns = unit->start_ns,
                                   .step = index,
                                   .op = unit->name,
                                   .dims = unit->dims,
@@ -144,6 +147,7 @@ static enum ks_status take_back(struct walk *w, struct ks_err *err)
     }
     const struct ks_trip_copy *up = w->unit.up;
     chain->sum.up_end_ns = up->end_ns;
+    chain->sum.host_until_ns = w->unit.end_ns;
     chain->sum.bytes_up = ks_sum_add(chain->sum.bytes_up, up->bytes);
     chain->sum.copy_ns = ks_sum_add(chain->sum.copy_ns, ks_sum_sub(up->end_ns, up->start_ns));
     if (chain->trip == 0) {
@@ -327,6 +331,7 @@ static enum ks_status walk_lane(struct walk *w, const struct ks_lane *lane, stru
 {
     struct ks_slice_scan scan;
     enum ks_status status;
+    w->lane = lane->track;
     w->source = ks_trace_track(w->analyzer->trace, lane->track)->source;
     w->unit = (struct unit){.end_ns = INT64_MIN};
     w->chain = (struct chain){0};

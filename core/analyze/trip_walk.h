@@ -18,6 +18,9 @@ struct ks_trip_copy {
 /* One round trip. */
 struct ks_trip {
     uint32_t source;
+    uint32_t lane;        /* thread ... */
+    int64_t host_from_ns; /* ... and when the first operator begins on it and the last ends */
+    int64_t host_until_ns;
     uint32_t step;      /* index into the steps */
     uint32_t op;        /* operator that brings the tensor to the host */
     uint32_t dims;      /* string id: shapes of its inputs */

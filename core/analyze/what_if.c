@@ -33,17 +33,23 @@ static enum ks_status run_all(const struct ks_facts *facts, const struct ks_repl
     return KS_OK;
 }
 
-/* The replay holds some of the steps: its times are scaled to the mean of all. */
+enum ks_status ks_what_if_prepare(struct ks_facts *facts, struct ks_err *err)
+{
+    struct ks_replay_change recorded = KS_REPLAY_UNCHANGED;
+    recorded.waits_for_ranks = true;
+    return ks_what_if_is_known(facts) ? run_all(facts, &recorded, &facts->replayed_ns, err) : KS_OK;
+}
+
+/* The replay holds some of the steps: its times are scaled to the mean of all. The distance between
+ * ends of steps can grow when time is taken away, where the first step gains more than the last:
+ * that is no longer step. */
 enum ks_status ks_what_if_step(const struct ks_facts *facts, const struct ks_replay_change *change,
                                double *step_ns, struct ks_err *err)
 {
-    struct ks_replay_change recorded = KS_REPLAY_UNCHANGED;
-    double recorded_ns = 0;
-    double changed_ns = 0;
-    recorded.waits_for_ranks = true;
-    KS_TRY(run_all(facts, &recorded, &recorded_ns, err));
-    KS_TRY(run_all(facts, change, &changed_ns, err));
     double mean_ns = (double)facts->mean_step.step_ns;
-    *step_ns = recorded_ns > 0 ? mean_ns * changed_ns / recorded_ns : mean_ns;
+    double changed_ns = 0;
+    KS_TRY(run_all(facts, change, &changed_ns, err));
+    *step_ns =
+        changed_ns < facts->replayed_ns ? mean_ns * (changed_ns / facts->replayed_ns) : mean_ns;
     return KS_OK;
 }

@@ -5,11 +5,14 @@
 #include "analyze/facts.h"
 #include "analyze/replay.h"
 
-/* Is there a replay of some source? Without, the next one must not be called. */
+/* Is there a replay of some source? Without, ks_what_if_step must not be called. */
 bool ks_what_if_is_known(const struct ks_facts *facts);
 
-/* Time of a step under the change, ns. Ranks wait for each other, so the slowest one counts; of
- * sources that are no ranks of one job, the mean. */
+/* Runs the recorded steps, to which others are compared; before the first ks_what_if_step. */
+enum ks_status ks_what_if_prepare(struct ks_facts *facts, struct ks_err *err) KS_MUST_CHECK;
+
+/* Time of a step under the change, ns, at most the recorded one. Ranks wait for each other, so the
+ * slowest one counts; of sources that are no ranks of one job, the mean. */
 enum ks_status ks_what_if_step(const struct ks_facts *facts, const struct ks_replay_change *change,
                                double *step_ns, struct ks_err *err) KS_MUST_CHECK;
 

@@ -36,8 +36,7 @@ static struct ks_cell step_source(const struct ks_view *view, size_t row)
 /* The median of the steps before the window: what a step of this file takes when nobody looks. */
 static struct ks_cell step_unprofiled(const struct ks_view *view, size_t row)
 {
-    const struct ks_source *source = ks_trace_source(view->trace, view->facts->steps[row].source);
-    int64_t ns = source->unprofiled_step_ns;
+    int64_t ns = view->facts->sources[view->facts->steps[row].source].unprofiled_ns;
     return ks_cell_int(ns > 0 ? ns : KS_UNKNOWN);
 }
 
@@ -101,8 +100,16 @@ static const struct ks_column step_columns[] = {
      KS_COLUMN_OF(ks_step, name),
      .reason = "no span marks the step"},
     STEP_RANK,
-    {.key = "kind", .title = "kind", .places = KS_COLUMN_JSON, .cell = step_kind},
-    {.key = "source", .title = "found by", .places = KS_COLUMN_JSON, .cell = step_source},
+    {.key = "kind",
+     .title = "kind",
+     .places = KS_COLUMN_JSON,
+     .field = KS_FIELD_TEXT,
+     .cell = step_kind},
+    {.key = "source",
+     .title = "found by",
+     .places = KS_COLUMN_JSON,
+     .field = KS_FIELD_TEXT,
+     .cell = step_source},
     STEP_COMPLETE,
     {.key = "start_ns",
      .title = "start",
@@ -271,6 +278,7 @@ static const struct ks_column device_columns[] = {
      .title = "util",
      .unit = KS_CELL_SHARE,
      .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_REAL,
      .cell = device_util,
      .reason = "its work spans no time"},
     {.key = "kernel_sum_ns",

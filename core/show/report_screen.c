@@ -314,7 +314,7 @@ static void append_unprofiled(struct screen *screen)
 {
     int64_t ns = 0;
     for (uint32_t i = 0; i < ks_trace_source_count(screen->view->trace); i++) {
-        int64_t own_ns = ks_trace_source(screen->view->trace, i)->unprofiled_step_ns;
+        int64_t own_ns = screen->view->facts->sources[i].unprofiled_ns;
         ns = own_ns > ns ? own_ns : ns;
     }
     if (ns > 0) {

@@ -73,6 +73,7 @@ static enum ks_status live(const struct ks_trace *trace, const struct ks_scope *
     struct ks_findings findings = {0};
     enum ks_status status = ks_facts_compute(trace, scope, &facts, err);
     if (status == KS_OK) {
+        assert_non_null(facts.replays[0]);
         status = ks_findings_compute(&facts, &findings, err);
         *findings_count = findings.count;
         assert_true(facts.round_trip_count > 0);

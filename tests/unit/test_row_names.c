@@ -58,13 +58,13 @@ static void test_waits(void **state)
     check("cudaHostAlloc", KS_NAME_ALLOCATOR);
     check("cuMemMap", KS_NAME_ALLOCATOR);
     check("zeMemAllocDevice", KS_NAME_ALLOCATOR);
-    check("aten::item", KS_NAME_ATEN | KS_NAME_SYNC);
-    check("aten::_local_scalar_dense", KS_NAME_ATEN | KS_NAME_SYNC);
-    check("aten::nonzero", KS_NAME_ATEN | KS_NAME_SYNC);
+    check("aten::item", KS_NAME_ATEN | KS_NAME_SYNC | KS_NAME_READS);
+    check("aten::_local_scalar_dense", KS_NAME_ATEN | KS_NAME_SYNC | KS_NAME_READS);
+    check("aten::nonzero", KS_NAME_ATEN | KS_NAME_SYNC | KS_NAME_READS);
     check("aten::item_like", KS_NAME_ATEN);
     check("aten::to", KS_NAME_ATEN | KS_NAME_MOVE);
     check("aten::copy_", KS_NAME_ATEN | KS_NAME_MOVE);
-    check("aten::t", KS_NAME_ATEN | KS_NAME_VIEW);
+    check("aten::t", KS_NAME_ATEN | KS_NAME_VIEW | KS_NAME_PASSES);
     check("aten::view", KS_NAME_ATEN | KS_NAME_VIEW);
     check("aten::slice", KS_NAME_ATEN | KS_NAME_VIEW | KS_NAME_RESIZE);
     check("aten::topk", KS_NAME_ATEN | KS_NAME_RESIZE);
