@@ -69,8 +69,9 @@ static void test_limits(void **state)
     }
     assert_int_equal(learn(&layout, LAYOUT_EVENT, "", 1, false), 0);
     struct kineto_step meaning = {.how = 1, .size = 3};
+    static const char with_nul[] = "a\0b";
     assert_int_equal(
-        kineto_layout_learn(&layout, LAYOUT_EVENT, "a\0b", "a\0b" + 3, &meaning, false), 0);
+        kineto_layout_learn(&layout, LAYOUT_EVENT, with_nul, with_nul + 3, &meaning, false), 0);
 }
 
 /* More texts than there is room for: the newest is always there. */
