@@ -37,7 +37,7 @@ enum {
 };
 
 struct ks_replay_change {
-    /* Part of the estimated cost of recording (ks_operator_cost) that is taken out. 0: none. */
+    /* Part of the estimated cost of recording (replay_costs.c) that is taken out. 0: none. */
     double cost_factor;
     unsigned drop; /* KS_REPLAY_*: host time, waits and GPU work of these operators */
     /* Part of the host's time between rows that stays where it launches work: waits, the loader
