@@ -32,7 +32,8 @@ struct ks_trips {
     size_t capacity;
 };
 
-/* Pairs the analyzer's copies. `trips` zeroed; the caller frees trips->items, also after an error. */
+/* Pairs the analyzer's copies. `trips` zeroed; the caller frees trips->items, also after an
+ * error. */
 enum ks_status ks_trip_walk(struct ks_analyzer *analyzer, struct ks_trips *trips,
                             struct ks_err *err) KS_MUST_CHECK;
 
