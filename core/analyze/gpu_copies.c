@@ -50,6 +50,7 @@ static enum ks_status add_copy(struct ks_analyzer *analyzer, const struct ks_gpu
                              .way = way_of(kind),
                              .is_pinned = ks_str_contains(kind, KS_STR("Pinned")),
                              .launch_ns = scan->col.launch_ns[i],
+                             .corr = scan->col.corr[i],
                              .start_ns = scan->col.start_ns[i],
                              .dur_ns = scan->col.dur_ns[i],
                              .bytes = scan->col.bytes[i]};
@@ -63,7 +64,8 @@ enum ks_status ks_gpu_copies_compute(struct ks_analyzer *analyzer, struct ks_err
     ks_gpu_scan_open(&scan, analyzer->trace,
                      KS_COLUMN_BIT(KS_GPU_COL_lane) | KS_COLUMN_BIT(KS_GPU_COL_start_ns) |
                          KS_COLUMN_BIT(KS_GPU_COL_dur_ns) | KS_COLUMN_BIT(KS_GPU_COL_bytes) |
-                         KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
+                         KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_corr) |
+                         KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
                          KS_COLUMN_BIT(KS_GPU_COL_launch_lane) | KS_COLUMN_BIT(KS_GPU_COL_category),
                      0, ks_trace_rows(analyzer->trace, KS_TABLE_gpu));
     while ((status = ks_gpu_scan_next(&scan, err)) == KS_OK) {

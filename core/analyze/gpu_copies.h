@@ -16,6 +16,7 @@ struct ks_gpu_copy {
     enum ks_copy_way way;
     bool is_pinned; /* some side of it */
     int64_t launch_ns;
+    int64_t corr; /* of its launch: two calls may begin at one moment */
     int64_t start_ns;
     int64_t dur_ns;
     int64_t bytes; /* -1 unknown */

@@ -28,6 +28,7 @@ struct kept_call {
     unsigned kinds;
     int64_t start_ns;
     int64_t end_ns;
+    int64_t corr;
     int64_t op_start_ns;
     int64_t op_end_ns;
     int64_t busy_ns[2]; /* how long the devices worked up to its start and to its end */
@@ -76,6 +77,7 @@ static enum ks_status note_call(void *user, const struct ks_call *call, struct k
                            .kinds = call->kinds,
                            .start_ns = call->start_ns,
                            .end_ns = call->end_ns,
+                           .corr = call->corr,
                            .op_start_ns = call->op_start_ns,
                            .op_end_ns = call->op_end_ns};
     return KS_OK;
@@ -370,6 +372,9 @@ static enum ks_status group_copies(struct state *state, struct sites *sites,
         const struct ks_gpu_copy *copy = &state->analyzer->copies.items[i];
         if (copy->launch_lane != call->lane || copy->launch_ns != call->start_ns) {
             break;
+        }
+        if (copy->corr != call->corr) {
+            continue;
         }
         struct ks_call_site *site = NULL;
         int64_t device = ks_trace_track(trace, copy->device)->number;

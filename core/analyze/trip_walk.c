@@ -276,13 +276,15 @@ static void open_unit(struct walk *w, const struct ks_slice_scan *scan, size_t i
 }
 
 /* Copies that were launched by the call at `launch_ns`; the thread's calls come in order. */
-static bool note_copies(struct walk *w, uint32_t lane, int64_t launch_ns)
+static bool note_copies(struct walk *w, int64_t launch_ns, int64_t corr)
 {
     bool found = false;
-    while (w->copies < w->copies_end && w->copies->launch_lane == lane &&
-           w->copies->launch_ns <= launch_ns) {
-        const struct ks_gpu_copy *copy = w->copies++;
-        if (copy->launch_ns == launch_ns && copy->way != KS_COPY_OTHER) {
+    while (w->copies < w->copies_end && w->copies->launch_ns < launch_ns) {
+        w->copies++;
+    }
+    for (const struct ks_gpu_copy *copy = w->copies;
+         copy < w->copies_end && copy->launch_ns == launch_ns; copy++) {
+        if (copy->corr == corr && copy->way != KS_COPY_OTHER) {
             found = true;
             w->unit.down = copy->way == KS_COPY_TO_HOST ? copy : w->unit.down;
             w->unit.up = copy->way == KS_COPY_TO_DEVICE ? copy : w->unit.up;
@@ -291,12 +293,12 @@ static bool note_copies(struct walk *w, uint32_t lane, int64_t launch_ns)
     return found;
 }
 
-static void note_call(struct walk *w, uint32_t lane, uint32_t name, int64_t start_ns)
+static void note_call(struct walk *w, uint32_t name, int64_t start_ns, int64_t corr)
 {
     unsigned flags = ks_row_names_get(&w->analyzer->names, name);
     bool is_other = flags & (KS_NAME_LAUNCH | KS_NAME_MEMSET);
     if (flags & KS_NAME_COPY) {
-        is_other = !note_copies(w, lane, start_ns) || !w->unit.is_open;
+        is_other = !note_copies(w, start_ns, corr) || !w->unit.is_open;
     }
     if (!is_other) {
         return;
@@ -309,8 +311,8 @@ static void note_call(struct walk *w, uint32_t lane, uint32_t name, int64_t star
     }
 }
 
-static enum ks_status note_row(struct walk *w, uint32_t lane, const struct ks_slice_scan *scan,
-                               size_t i, struct ks_err *err)
+static enum ks_status note_row(struct walk *w, const struct ks_slice_scan *scan, size_t i,
+                               struct ks_err *err)
 {
     int64_t start_ns = scan->col.start_ns[i];
     if (start_ns >= w->unit.end_ns) {
@@ -318,7 +320,7 @@ static enum ks_status note_row(struct walk *w, uint32_t lane, const struct ks_sl
     }
     switch (scan->col.category[i]) {
     case KS_CATEGORY_RUNTIME:
-    case KS_CATEGORY_DRIVER: note_call(w, lane, scan->col.name[i], start_ns); break;
+    case KS_CATEGORY_DRIVER: note_call(w, scan->col.name[i], start_ns, scan->col.corr[i]); break;
     case KS_CATEGORY_USER_ANNOTATION:
         if (ks_row_names_get(&w->analyzer->names, scan->col.name[i]) & KS_NAME_LOADER) {
             end_chain(w);
@@ -349,11 +351,11 @@ static enum ks_status walk_lane(struct walk *w, const struct ks_lane *lane, stru
     ks_slice_scan_open(&scan, w->analyzer->trace,
                        KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
                            KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_dims) |
-                           KS_COLUMN_BIT(KS_SLICE_COL_category),
+                           KS_COLUMN_BIT(KS_SLICE_COL_category) | KS_COLUMN_BIT(KS_SLICE_COL_corr),
                        lane->row_begin, lane->row_end);
     while ((status = ks_slice_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
-            status = note_row(w, lane->track, &scan, i, err);
+            status = note_row(w, &scan, i, err);
         }
         if (status != KS_OK) {
             break;
