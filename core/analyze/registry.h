@@ -39,6 +39,7 @@ enum ks_status ks_syncs_compute(struct ks_analyzer *analyzer, struct ks_err *err
 enum ks_status ks_replays_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_round_trips_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_cpu_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 
 #endif
