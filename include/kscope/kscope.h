@@ -139,6 +139,13 @@ KS_API size_t ks_report_finding_count_above(const struct ks_report *report, doub
 KS_API const char *ks_report_bound_by(const struct ks_report *report);
 KS_API const char *ks_report_finding_id(const struct ks_report *report, size_t index);
 
+/* Id of the index-th rule ("input.starved"), or NULL past the last. Static text. */
+KS_API const char *ks_rule_id(size_t index);
+/* Writes the page of a rule as text, or with `id` NULL the list of rules. Errors: KS_ERR_USAGE (no
+ * such rule), KS_ERR_IO, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_explain_write(const char *id, bool colour, ks_write_cb write,
+                                                     void *user, struct ks_err *err);
+
 /* The JSON document of a failure: {schema, error {code, message, where, offset}}. */
 KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *failure,
                                                         const char *where, ks_write_cb write,
