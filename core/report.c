@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "read/read.h"
 #include "read/run_monitor.h"
+#include "report_view.h"
 #include "show/lists.h"
 #include "show/report.h"
 #include "show/verdict.h"
@@ -61,6 +62,8 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
         .run = options->run,
         .window = options->window,
         .any_run = any_run,
+        .rank_given = options->rank_given,
+        .rank = options->rank,
         .log = &log,
     };
     struct ks_trace_options trace_options = {
@@ -261,6 +264,11 @@ enum ks_status ks_report_write(const struct ks_report *report, const struct ks_r
     enum ks_status status = write_format(report, style, write, user, err);
     ks_locale_c_leave(&locale);
     return status;
+}
+
+const struct ks_view *ks_report_view(const struct ks_report *report)
+{
+    return &report->view;
 }
 
 const char *ks_report_table_name(size_t index)

@@ -11,9 +11,11 @@ struct ks_read_options {
     const char *const *paths; /* files, folders, "-" */
     size_t path_count;
     bool strict;
-    int64_t run;    /* 1-based; 0: there must be just one */
-    int64_t window; /* of `kscope run`, 1-based; 0: the latest of each process in a folder */
-    bool any_run;   /* all runs together: for looking at files, not for analysing them */
+    int64_t run;     /* 1-based; 0: there must be just one */
+    int64_t window;  /* of `kscope run`, 1-based; 0: the latest of each process in a folder */
+    bool any_run;    /* all runs together: for looking at files, not for analysing them */
+    bool rank_given; /* only the files of this rank */
+    int64_t rank;
     const struct ks_log *log;
     /* Gets the recordings with stacks that lie beside clean ones; NULL: they are left out. */
     struct ks_stacks_list *stacks;
@@ -22,7 +24,7 @@ struct ks_read_options {
 /* Reads everything; `*run` is what to seal. A folder is searched for traces; what is none is left
  * out with a line in the log, but a path given by itself must be one.
  * Errors: those of reading, with the path in front; KS_ERR_USAGE when the files belong to several
- * runs and `run` is 0 or not among them, or none is of the wanted window. */
+ * runs and `run` is 0 or not among them, or none is of the wanted window or rank. */
 enum ks_status ks_read_paths(const struct ks_read_options *options,
                              struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
     KS_MUST_CHECK;

@@ -81,6 +81,8 @@ struct ks_report_options {
     int64_t step_last;
     bool device_given; /* keep only GPU work of this device ordinal */
     int64_t device;
+    bool rank_given; /* keep only the files of this rank */
+    int64_t rank;
     int64_t run;    /* which run (1-based) when the files hold several; 0: must be one */
     int64_t window; /* which window of `kscope run` (1-based); 0: the latest of a folder */
     uint64_t chunk_bytes_max; /* memory for table chunks before they spill to disk; 0: no limit */
@@ -142,6 +144,24 @@ KS_API const char *ks_report_finding_id(const struct ks_report *report, size_t i
 KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *failure,
                                                         const char *where, ks_write_cb write,
                                                         void *user, struct ks_err *err);
+
+/* ------------------------------------------------------------------ files for other programs */
+
+enum ks_export_format { KS_EXPORT_CSV };
+
+/* Zero means the default everywhere. Steps, rank and device are those that the report was opened
+ * with. */
+struct ks_export_options {
+    enum ks_export_format format;
+    const char *table; /* KS_EXPORT_CSV: one of ks_report_table_name; NULL: "operators" */
+};
+
+/* Writes the report in a format that other programs read (docs/export.md). Errors: KS_ERR_USAGE
+ * (options that do not fit together), KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_export_write(const struct ks_report *report,
+                                                    const struct ks_export_options *options,
+                                                    ks_write_cb write, void *user,
+                                                    struct ks_err *err);
 
 /* ------------------------------------------------------------------ looking at one file */
 

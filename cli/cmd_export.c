@@ -1,0 +1,124 @@
+#include <string.h>
+
+#include "message.h"
+#include "output.h"
+#include "trace_args.h"
+
+static struct ks_cli_output output;
+
+static int read_format(const struct ks_cli_args *args, struct ks_export_options *options)
+{
+    if (!ks_cli_value(args, "to")) {
+        return ks_cli_usage_fail(args, "Cannot export without --to FORMAT");
+    }
+    options->format = KS_EXPORT_CSV;
+    options->table = ks_cli_value(args, "table");
+    return KS_EXIT_OK;
+}
+
+static int read_options(const struct ks_cli_args *args, struct ks_report_options *options)
+{
+    static bool is_verbose;
+    is_verbose = ks_cli_given(args, "verbose");
+    options->log = ks_cli_log;
+    options->log_user = &is_verbose;
+    options->strict = ks_cli_given(args, "strict");
+    options->rank_given = ks_cli_given(args, "rank");
+    options->device_given = ks_cli_given(args, "device");
+    const struct {
+        const char *name;
+        int64_t min;
+        int64_t *value;
+    } numbers[] = {{"rank", 0, &options->rank},
+                   {"device", 0, &options->device},
+                   {"run", 1, &options->run},
+                   {"window", 1, &options->window}};
+    int status = KS_EXIT_OK;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && status == KS_EXIT_OK; i++) {
+        status = ks_cli_number(args, numbers[i].name, numbers[i].min, INT32_MAX, numbers[i].value);
+    }
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_size(args, "memory", &options->chunk_bytes_max);
+    }
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_read_steps(args, "steps", options);
+    }
+    return status == KS_EXIT_OK ? ks_cli_read_paths(args, options) : status;
+}
+
+static int write_export(const struct ks_cli_args *args, const struct ks_report *report,
+                        const struct ks_export_options *options)
+{
+    int status = ks_cli_output_open(args, ks_cli_value(args, "output"), &output);
+    if (status != KS_EXIT_OK) {
+        return status;
+    }
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    enum ks_status written = ks_export_write(report, options, ks_cli_output_write, &output, &err);
+    return ks_cli_output_close(args, &output, written, &err);
+}
+
+static int run(const struct ks_cli_args *args)
+{
+    struct ks_report_options options = {0};
+    struct ks_export_options export_options = {0};
+    int status = read_format(args, &export_options);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_check_target(args);
+    }
+    if (status == KS_EXIT_OK) {
+        status = read_options(args, &options);
+    }
+    if (status != KS_EXIT_OK) {
+        return status;
+    }
+    struct ks_report *report = NULL;
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    if (ks_report_open(&options, &report, &err) != KS_OK) {
+        return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
+    }
+    status = write_export(args, report, &export_options);
+    ks_report_close(report);
+    return status;
+}
+
+const struct ks_cli_command ks_cmd_export = {
+    .name = "export",
+    .summary = "Write a trace, or a table of its report, in a format of other programs.",
+    .operands = "PATH...",
+    .operands_min = 1,
+    .operands_max = SIZE_MAX,
+    .details =
+        "PATH is a trace, a folder with traces, or - for standard input, as for kscope report.\n\n"
+        "csv: a table of the report with the numbers of its JSON document. Unknown values are "
+        "empty. Text that a spreadsheet would take for a formula gets an apostrophe in front.\n\n"
+        "A file appears whole or not at all, also after Ctrl-C or on a full disk.",
+    .examples =
+        (const struct ks_cli_example[]){
+            {"export --to csv --table kernels -o kernels.csv trace.json.gz",
+             "The kernels for a spreadsheet."},
+            {NULL, NULL},
+        },
+    .options =
+        (const struct ks_cli_option[]){
+            {"to", 0, "FORMAT", "csv", "What to write; always needed."},
+            {"output", 'o', "FILE", NULL,
+             "Write to FILE, whole or not at all; - is standard output."},
+            {"table", 't', "TABLE",
+             "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
+             "links|findings|inputs",
+             "csv: which table of the report; else operators."},
+            {"steps", 0, "N..M", NULL, "Only the steps N to M, as the profiler numbers them."},
+            {"rank", 0, "N", NULL, "Only the files of this rank."},
+            {"device", 0, "N", NULL, "Only the GPU with this number."},
+            {"run", 0, "N", NULL, "Which run, counted from 1, when the files are of several."},
+            {"window", 0, "N", NULL,
+             "Which window of kscope run, counted from 1; else the latest of each process."},
+            {"strict", 0, NULL, NULL,
+             "Refuse damaged input with the byte offset of the first fault."},
+            {"memory", 0, "SIZE", NULL, "Keep tables larger than SIZE (512M, 2G) in a file."},
+            {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
+            {NULL, 0, NULL, NULL, NULL},
+        },
+    .run = run,
+};

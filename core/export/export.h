@@ -1,0 +1,13 @@
+/* The files that other programs read, written from an open report. Each writer streams: what it
+ * keeps in memory grows with distinct names and stacks, never with rows. All write through a
+ * callback and change nothing. docs/export.md says the same for users. */
+#ifndef KS_EXPORT_EXPORT_H
+#define KS_EXPORT_EXPORT_H
+
+#include "show/view.h"
+
+/* One list of the report, RFC 4180. `table` must exist. */
+enum ks_status ks_export_csv(const struct ks_view *view, const char *table, ks_write_cb write,
+                             void *user, struct ks_err *err) KS_MUST_CHECK;
+
+#endif

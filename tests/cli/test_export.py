@@ -1,0 +1,173 @@
+"""Goal: exports hold the numbers of the report, and are what other programs expect. Method: real
+traces and hostile ones are exported and read back by Python's own readers."""
+
+import csv
+import io
+import json
+import os
+
+import pytest
+from cli_program import ROOT
+
+DATA = ROOT / "tests" / "data"
+GPU = DATA / "A.host_sync.bad.pt.trace.json.gz"
+HOSTILE = sorted(path for path in (ROOT / "tests" / "hostile").glob("*.json"))
+TABLES = (
+    "operators kernels steps phases idle devices streams copies copy_sites syncs places links "
+    "findings inputs"
+).split()
+
+
+def report(kscope, *words):
+    run = kscope("report", "--json", *words)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def export(kscope, *words):
+    run = kscope("export", *words)
+    assert (run.returncode, run.stderr) == (0, ""), run.stderr
+    return run.stdout
+
+
+# ---------------------------------------------------------------- csv
+
+
+def look_up(row, key):
+    for part in key.split("."):
+        row = row[part]
+    return row
+
+
+def as_field(value):
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return "'" + value if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    return value
+
+
+def read_csv(text):
+    rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    assert all(len(row) == len(rows[0]) for row in rows)
+    return rows[0], [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+
+
+def check_table(document, table, text):
+    header, rows = read_csv(text)
+    wanted = document[table] if isinstance(document[table], list) else [document[table]]
+    assert len(rows) == len(wanted)
+    for row, truth in zip(rows, wanted, strict=True):
+        for key in header:
+            value = as_field(look_up(truth, key))
+            if isinstance(value, str):
+                assert row[key] == value
+            else:
+                assert json.loads(row[key]) == value
+    return header
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_csv_holds_the_numbers_of_json(kscope, table):
+    document = report(kscope, GPU)
+    if table not in document:
+        table_rows = read_csv(export(kscope, "--to", "csv", "--table", table, GPU))[1]
+        assert table in ("phases", "idle"), "a view of steps: no list of its own in JSON"
+        assert len(table_rows) > 0
+        return
+    header = check_table(document, table, export(kscope, "--to", "csv", "--table", table, GPU))
+    assert len(header) > 2
+
+
+def test_csv_of_chosen_steps(kscope):
+    number = report(kscope, GPU)["steps"][1]["number"]
+    document = report(kscope, "--step", number, GPU)
+    for spelling in (f"{number}", f"{number}..{number}", f"{number}-{number}"):
+        text = export(kscope, "--to", "csv", "--steps", spelling, GPU)
+        check_table(document, "operators", text)
+
+
+def test_csv_of_a_rank(kscope):
+    ranks = [DATA / f"D.straggler.bad.rank{rank}.pt.trace.json.gz" for rank in (0, 1)]
+    document = report(kscope, ranks[1])
+    check_table(document, "kernels", export(kscope, "--to", "csv", "-t", "kernels", "--rank", 1,
+                                            *ranks))  # fmt: skip
+    run = kscope("export", "--to", "csv", "--rank", 7, *ranks)
+    assert run.returncode == 2
+    assert "rank 7" in run.stderr
+
+
+def test_csv_of_names_that_attack(kscope, tmp_path):
+    names = ["=cmd|' /C calc'!A0", 'a"b,c', "nul\0here", "line\r\nbreak", "x" * 100_000, "+1", "é"]
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 10 * i, "dur": 5 + i}
+        for i, name in enumerate(names)
+    ]
+    path = tmp_path / "names.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    output = tmp_path / "names.csv"
+    assert export(kscope, "--to", "csv", "-o", output, path) == ""
+    _, rows = read_csv(output.read_bytes().decode())
+    found = {row["name"] for row in rows}
+    assert found == {as_field(name).replace("\0", "\ufffd") for name in names}
+
+
+# ---------------------------------------------------------------- the command
+
+FORMATS = ("csv",)
+
+
+@pytest.mark.parametrize("name", [path.name for path in HOSTILE])
+def test_hostile_files_are_exported_or_refused(kscope, name):
+    path = ROOT / "tests" / "hostile" / name
+    works = kscope("report", path).returncode
+    for form in FORMATS:
+        run = kscope("export", "--to", form, path)
+        assert run.returncode == works, (form, run.stderr)
+        assert run.returncode in (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x"], "without --to"),
+        (["--to", "xml", "x"], "must be one of"),
+        (["--to", "csv"], "without PATH"),
+        (["--to", "csv", "--table", "kernel", "x"], "must be one of"),
+        (["--to", "csv", "--steps", "7..3", "x"], "N..M"),
+        (["--to", "csv", "--steps", "-", "x"], "N..M"),
+    ],
+)
+def test_mistakes(kscope, words, message):
+    run = kscope("export", *words)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert message in run.stderr
+
+
+def test_an_input_is_not_overwritten(kscope, small):
+    before = small.read_bytes()
+    for form in FORMATS:
+        run = kscope("export", "--to", form, "-o", small, small)
+        assert run.returncode == 2
+        assert "it is an input" in run.stderr
+    assert small.read_bytes() == before
+
+
+def test_a_broken_input_leaves_the_old_file(kscope, tmp_path):
+    target = tmp_path / "old.csv"
+    target.write_text("old")
+    bad = tmp_path / "bad.json"
+    bad.write_text("no trace")
+    assert kscope("export", "--to", "csv", "-o", target, bad).returncode == 3
+    assert target.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.json", "old.csv"]
+
+
+@pytest.mark.skipif(not os.access("/dev/full", os.W_OK), reason="there is no /dev/full")
+def test_a_full_disk_is_said(kscope, small):
+    for form in FORMATS:
+        run = kscope("export", "--to", form, "-o", "/dev/full", small)
+        assert run.returncode == 125
+        assert "No space left" in run.stderr

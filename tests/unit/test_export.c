@@ -1,0 +1,112 @@
+/* Goal: exports stay well-formed whatever names hold, and add up. Method: small traces by hand;
+ * what is written is compared as a whole. */
+#include "export/export.h"
+
+#include "advise/findings.h"
+#include "base/text.h"
+#include "cmocka_all.h"
+#include "facts_fixture.h"
+
+static bool keep(void *user, const char *bytes, size_t size)
+{
+    struct ks_text *text = user;
+    ks_text_append(text, bytes, size);
+    return !text->failed;
+}
+
+static bool refuse(void *user, const char *bytes, size_t size)
+{
+    (void)user;
+    (void)bytes;
+    (void)size;
+    return false;
+}
+
+/* One operator of this name on one thread. */
+static void open_named(struct facts_fixture *fixture, const char *name)
+{
+    facts_fixture_init(fixture, 0, 0);
+    FACTS_HOST(fixture, {1, OP, name, 100, 50});
+    facts_fixture_compute(fixture, NULL);
+}
+
+static struct ks_view view_of(const struct facts_fixture *fixture)
+{
+    return (struct ks_view){.trace = fixture->trace, .facts = &fixture->facts};
+}
+
+/* ------------------------------------------------------------------ CSV */
+
+/* First field of the only row of `operators`. */
+static void check_csv(const char *name, const char *field)
+{
+    struct facts_fixture fixture;
+    open_named(&fixture, name);
+    struct ks_view view = view_of(&fixture);
+    struct ks_text text;
+    ks_text_init(&text);
+    assert_int_equal(ks_export_csv(&view, "operators", keep, &text, NULL), KS_OK);
+    ks_text_append(&text, "", 1);
+    const char *row = strstr(text.ptr, "\r\n");
+    assert_non_null(row);
+    row += 2;
+    assert_memory_equal(row, field, strlen(field));
+    assert_memory_equal(row + strlen(field), ",op,", 4);
+    assert_string_equal(text.ptr + text.len - 3, "\r\n");
+    ks_text_release(&text);
+    facts_fixture_release(&fixture);
+}
+
+static void test_csv_fields(void **state)
+{
+    (void)state;
+    check_csv("aten::add", "aten::add");
+    check_csv("a,b", "\"a,b\"");
+    check_csv("say \"x\"", "\"say \"\"x\"\"\"");
+    check_csv("two\nlines", "\"two\nlines\"");
+    check_csv(" blank", "\" blank\"");
+    check_csv("=1+1", "'=1+1");
+    check_csv("@SUM(A1,A2)", "\"'@SUM(A1,A2)\"");
+    check_csv("-x", "'-x");
+    check_csv("a=b", "a=b");
+    check_csv("bad\xff\x01\x7f", "bad\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
+    check_csv("\xC3\xA9", "\xC3\xA9");
+}
+
+static void test_csv_of_nothing(void **state)
+{
+    (void)state;
+    struct facts_fixture fixture;
+    facts_fixture_init(&fixture, 0, 0);
+    facts_fixture_compute(&fixture, NULL);
+    struct ks_view view = view_of(&fixture);
+    struct ks_text text;
+    ks_text_init(&text);
+    assert_int_equal(ks_export_csv(&view, "copies", keep, &text, NULL), KS_OK);
+    ks_text_append(&text, "", 1);
+    assert_string_equal(text.ptr, "kind,calls,bytes,total_ns,bytes_per_s,zero_duration_calls\r\n");
+    ks_text_release(&text);
+    facts_fixture_release(&fixture);
+}
+
+static void test_csv_receiver_stops(void **state)
+{
+    (void)state;
+    struct facts_fixture fixture;
+    open_named(&fixture, "x");
+    struct ks_view view = view_of(&fixture);
+    struct ks_err err = {0};
+    assert_int_equal(ks_export_csv(&view, "operators", refuse, NULL, &err), KS_ERR_IO);
+    assert_int_equal(err.status, KS_ERR_IO);
+    facts_fixture_release(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_csv_fields),
+        cmocka_unit_test(test_csv_of_nothing),
+        cmocka_unit_test(test_csv_receiver_stops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
