@@ -6,13 +6,38 @@
 
 static struct ks_cli_output output;
 
+static const struct {
+    const char *name;
+    enum ks_export_format format;
+} formats[] = {{"csv", KS_EXPORT_CSV}, {"folded", KS_EXPORT_FOLDED}};
+
+/* Options that mean something for one format only. */
+static const struct {
+    const char *option;
+    const char *format;
+} owners[] = {{"table", "csv"}, {"weight", "folded"}};
+
 static int read_format(const struct ks_cli_args *args, struct ks_export_options *options)
 {
-    if (!ks_cli_value(args, "to")) {
+    const char *to = ks_cli_value(args, "to");
+    if (!to) {
         return ks_cli_usage_fail(args, "Cannot export without --to FORMAT");
     }
-    options->format = KS_EXPORT_CSV;
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        if (strcmp(to, formats[i].name) == 0) {
+            options->format = formats[i].format;
+        }
+    }
+    for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
+        if (ks_cli_given(args, owners[i].option) && strcmp(to, owners[i].format) != 0) {
+            return ks_cli_usage_fail(args, "Cannot use --%s with --to %s: it goes with %s",
+                                     owners[i].option, to, owners[i].format);
+        }
+    }
     options->table = ks_cli_value(args, "table");
+    const char *weight = ks_cli_value(args, "weight");
+    options->weight =
+        weight && strcmp(weight, "device") == 0 ? KS_EXPORT_DEVICE : KS_EXPORT_SELF_CPU;
     return KS_EXIT_OK;
 }
 
@@ -92,22 +117,29 @@ const struct ks_cli_command ks_cmd_export = {
         "PATH is a trace, a folder with traces, or - for standard input, as for kscope report.\n\n"
         "csv: a table of the report with the numbers of its JSON document. Unknown values are "
         "empty. Text that a spreadsheet would take for a formula gets an apostrophe in front.\n\n"
+        "folded: a line \"a;b;c NS\" for each stack of operators and Python frames. What ends in "
+        "an "
+        "operator adds up to its exclusive time, with --weight device to its GPU time.\n\n"
         "A file appears whole or not at all, also after Ctrl-C or on a full disk.",
     .examples =
         (const struct ks_cli_example[]){
             {"export --to csv --table kernels -o kernels.csv trace.json.gz",
              "The kernels for a spreadsheet."},
+            {"export --to folded -o stacks.folded trace.json.gz",
+             "Stacks of operators and Python frames, for flame graphs."},
             {NULL, NULL},
         },
     .options =
         (const struct ks_cli_option[]){
-            {"to", 0, "FORMAT", "csv", "What to write; always needed."},
+            {"to", 0, "FORMAT", "csv|folded", "What to write; always needed."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
              "links|findings|inputs",
              "csv: which table of the report; else operators."},
+            {"weight", 'w', "WHAT", "self-cpu|device",
+             "folded: exclusive time on the host, or time of the GPU work launched."},
             {"steps", 0, "N..M", NULL, "Only the steps N to M, as the profiler numbers them."},
             {"rank", 0, "N", NULL, "Only the files of this rank."},
             {"device", 0, "N", NULL, "Only the GPU with this number."},

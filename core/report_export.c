@@ -14,6 +14,7 @@ static enum ks_status write_format(const struct ks_view *view,
     switch (options->format) {
     case KS_EXPORT_CSV:
         return ks_export_csv(view, options->table ? options->table : "operators", write, user, err);
+    case KS_EXPORT_FOLDED: return ks_export_folded(view, options->weight, write, user, err);
     }
     return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export format: number=%d",
                    (int)options->format);

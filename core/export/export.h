@@ -9,5 +9,8 @@
 /* One list of the report, RFC 4180. `table` must exist. */
 enum ks_status ks_export_csv(const struct ks_view *view, const char *table, ks_write_cb write,
                              void *user, struct ks_err *err) KS_MUST_CHECK;
+/* Stacks of host rows, a line each: `a;b;c NS`. */
+enum ks_status ks_export_folded(const struct ks_view *view, enum ks_export_weight weight,
+                                ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

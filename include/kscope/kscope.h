@@ -147,13 +147,20 @@ KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *fai
 
 /* ------------------------------------------------------------------ files for other programs */
 
-enum ks_export_format { KS_EXPORT_CSV };
+enum ks_export_format { KS_EXPORT_CSV, KS_EXPORT_FOLDED };
+
+/* What the stacks of KS_EXPORT_FOLDED are weighed by. */
+enum ks_export_weight {
+    KS_EXPORT_SELF_CPU, /* exclusive time on the host */
+    KS_EXPORT_DEVICE,   /* time of the GPU work that the innermost operator launched */
+};
 
 /* Zero means the default everywhere. Steps, rank and device are those that the report was opened
  * with. */
 struct ks_export_options {
     enum ks_export_format format;
     const char *table; /* KS_EXPORT_CSV: one of ks_report_table_name; NULL: "operators" */
+    enum ks_export_weight weight;
 };
 
 /* Writes the report in a format that other programs read (docs/export.md). Errors: KS_ERR_USAGE

@@ -114,9 +114,73 @@ def test_csv_of_names_that_attack(kscope, tmp_path):
     assert found == {as_field(name).replace("\0", "\ufffd") for name in names}
 
 
+# ---------------------------------------------------------------- folded
+
+FOLDED = {"self-cpu": "self_exclusive_ns", "device": "self_device_ns"}
+STACKS = [
+    "A.host_sync.bad", "A.dataloader.bad", "A.python_bound.bad", "A.cpu_fallback.bad",
+    "A.small_h2d.bad", "D.straggler.bad.rank0",
+]  # fmt: skip
+
+
+def read_folded(text):
+    stacks = {}
+    for line in text.splitlines():
+        path, value = line.rsplit(" ", 1)
+        assert path not in stacks, "a stack has one line"
+        stacks[tuple(path.split(";"))] = int(value)
+    assert list(stacks) == sorted(stacks, key=lambda path: [name.encode() for name in path])
+    return stacks
+
+
+def sum_by_name(pairs):
+    sums = {}
+    for name, value in pairs:
+        sums[name.replace(";", ":")] = sums.get(name.replace(";", ":"), 0) + value
+    return {name: value for name, value in sums.items() if value}
+
+
+def check_folded(kscope, weight, column, path, *steps):
+    rows = report(kscope, *(("--step", *steps) if steps else ()), path)["operators"]
+    truth = sum_by_name((row["name"], row[column]) for row in rows)
+    words = ["--steps", *steps] if steps else []
+    stacks = read_folded(export(kscope, "--to", "folded", "--weight", weight, *words, path))
+    found = sum_by_name((stack[-1], value) for stack, value in stacks.items())
+    assert truth
+    assert {name: value for name, value in found.items() if name in truth} == truth
+    return stacks, set(found) - set(truth)
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("weight", FOLDED)
+def test_folded_adds_up_to_the_report(kscope, name, weight):
+    path = DATA / f"{name}.pt.trace.json.gz"
+    if weight == "device" and not report(kscope, path)["kernels"]:
+        assert export(kscope, "--to", "folded", "--weight", "device", path) == ""
+        return
+    _, others = check_folded(kscope, weight, FOLDED[weight], path)
+    if weight == "device":
+        assert others == set()
+
+
+def test_folded_of_chosen_steps(kscope):
+    number = report(kscope, GPU)["steps"][1]["number"]
+    for weight, column in FOLDED.items():
+        check_folded(kscope, weight, column, GPU, number)
+
+
+def test_folded_has_python_frames(kscope):
+    path = ROOT / "tests" / "golden" / "kineto" / "python_frames" / "input.json"
+    stacks = read_folded(export(kscope, "--to", "folded", path))
+    assert any(
+        any(".py(" in frame for frame in stack) and stack[-1].startswith("aten::")
+        for stack in stacks
+    )
+
+
 # ---------------------------------------------------------------- the command
 
-FORMATS = ("csv",)
+FORMATS = ("csv", "folded")
 
 
 @pytest.mark.parametrize("name", [path.name for path in HOSTILE])
@@ -136,6 +200,8 @@ def test_hostile_files_are_exported_or_refused(kscope, name):
         (["--to", "xml", "x"], "must be one of"),
         (["--to", "csv"], "without PATH"),
         (["--to", "csv", "--table", "kernel", "x"], "must be one of"),
+        (["--to", "csv", "--weight", "device", "x"], "goes with folded"),
+        (["--to", "folded", "--table", "steps", "x"], "goes with csv"),
         (["--to", "csv", "--steps", "7..3", "x"], "N..M"),
         (["--to", "csv", "--steps", "-", "x"], "N..M"),
     ],

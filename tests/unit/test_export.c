@@ -101,12 +101,87 @@ static void test_csv_receiver_stops(void **state)
     facts_fixture_release(&fixture);
 }
 
+/* ------------------------------------------------------------------ folded stacks */
+
+static void check_folded(const struct facts_fixture *fixture, enum ks_export_weight weight,
+                         const char *expected)
+{
+    struct ks_view view = view_of(fixture);
+    struct ks_text text;
+    ks_text_init(&text);
+    assert_int_equal(ks_export_folded(&view, weight, keep, &text, NULL), KS_OK);
+    ks_text_append(&text, "", 1);
+    assert_string_equal(text.ptr, expected);
+    ks_text_release(&text);
+}
+
+static void test_folded_stacks(void **state)
+{
+    (void)state;
+    struct facts_fixture fixture;
+    facts_fixture_init(&fixture, 0, 0);
+    FACTS_HOST(&fixture, {1, PY, "train.py(1): main", 0, 100}, {1, NOTE, "ProfilerStep#1", 0, 40},
+               {1, OP, "aten::linear", 10, 20, 5}, {1, OP, "aten::mm", 12, 10, 6},
+               {1, CALL, "cudaLaunchKernel", 14, 3, 6, 9}, {1, NOTE, "ProfilerStep#2", 40, 60},
+               {1, OP, "aten::linear", 50, 10, 7}, {2, OP, "aten::mm", 0, 1, 8});
+    FACTS_DEVICE(&fixture, {0, 7, KERNEL, "gemm", 20, 1000, 9, 6});
+    facts_fixture_compute(&fixture, NULL);
+    check_folded(&fixture, KS_EXPORT_SELF_CPU,
+                 "aten::mm 1\n"
+                 "train.py(1): main;ProfilerStep* 70\n"
+                 "train.py(1): main;ProfilerStep*;aten::linear 20\n"
+                 "train.py(1): main;ProfilerStep*;aten::linear;aten::mm 7\n"
+                 "train.py(1): main;ProfilerStep*;aten::linear;aten::mm;cudaLaunchKernel 3\n");
+    check_folded(&fixture, KS_EXPORT_DEVICE,
+                 "train.py(1): main;ProfilerStep*;aten::linear;aten::mm 1000\n");
+    facts_fixture_release(&fixture);
+}
+
+/* Names that would be the same line are one line. */
+static void test_folded_names(void **state)
+{
+    (void)state;
+    struct facts_fixture fixture;
+    facts_fixture_init(&fixture, 0, 0);
+    FACTS_HOST(&fixture, {1, OP, "a;b", 0, 10}, {1, OP, "a:b", 10, 10}, {1, OP, "c\nd\xff", 20, 1},
+               {1, OP, "", 30, 1});
+    facts_fixture_compute(&fixture, NULL);
+    check_folded(&fixture, KS_EXPORT_SELF_CPU, "(no name) 1\na:b 20\nc d\xEF\xBF\xBD 1\n");
+    facts_fixture_release(&fixture);
+}
+
+/* A row that ends behind the one it began in is no child of it; of two that are as long, the later
+ * one is the inner one. */
+static void test_folded_overlap(void **state)
+{
+    (void)state;
+    struct facts_fixture fixture;
+    facts_fixture_init(&fixture, 0, 0);
+    FACTS_HOST(&fixture, {1, OP, "out", 0, 100}, {1, OP, "a", 10, 20}, {1, OP, "b", 20, 20},
+               {1, OP, "c", 22, 5});
+    facts_fixture_compute(&fixture, NULL);
+    check_folded(&fixture, KS_EXPORT_SELF_CPU, "out 70\nout;a 20\nout;b 15\nout;b;c 5\n");
+    facts_fixture_release(&fixture);
+}
+
+static void test_folded_nothing(void **state)
+{
+    (void)state;
+    struct facts_fixture fixture;
+    facts_fixture_init(&fixture, 0, 0);
+    facts_fixture_compute(&fixture, NULL);
+    check_folded(&fixture, KS_EXPORT_SELF_CPU, "");
+    check_folded(&fixture, KS_EXPORT_DEVICE, "");
+    facts_fixture_release(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_csv_fields),
-        cmocka_unit_test(test_csv_of_nothing),
-        cmocka_unit_test(test_csv_receiver_stops),
+        cmocka_unit_test(test_csv_fields),         cmocka_unit_test(test_csv_of_nothing),
+        cmocka_unit_test(test_csv_receiver_stops), cmocka_unit_test(test_folded_stacks),
+        cmocka_unit_test(test_folded_names),       cmocka_unit_test(test_folded_overlap),
+        cmocka_unit_test(test_folded_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
