@@ -9,7 +9,8 @@ static struct ks_cli_output output;
 static const struct {
     const char *name;
     enum ks_export_format format;
-} formats[] = {{"csv", KS_EXPORT_CSV}, {"folded", KS_EXPORT_FOLDED}};
+} formats[] = {
+    {"csv", KS_EXPORT_CSV}, {"folded", KS_EXPORT_FOLDED}, {"speedscope", KS_EXPORT_SPEEDSCOPE}};
 
 /* Options that mean something for one format only. */
 static const struct {
@@ -102,6 +103,8 @@ static int run(const struct ks_cli_args *args)
     if (ks_report_open(&options, &report, &err) != KS_OK) {
         return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
     }
+    export_options.log = options.log;
+    export_options.log_user = options.log_user;
     status = write_export(args, report, &export_options);
     ks_report_close(report);
     return status;
@@ -120,6 +123,7 @@ const struct ks_cli_command ks_cmd_export = {
         "folded: a line \"a;b;c NS\" for each stack of operators and Python frames. What ends in "
         "an "
         "operator adds up to its exclusive time, with --weight device to its GPU time.\n\n"
+        "speedscope: a profile for each thread and each GPU stream, in ns.\n\n"
         "A file appears whole or not at all, also after Ctrl-C or on a full disk.",
     .examples =
         (const struct ks_cli_example[]){
@@ -127,11 +131,13 @@ const struct ks_cli_command ks_cmd_export = {
              "The kernels for a spreadsheet."},
             {"export --to folded -o stacks.folded trace.json.gz",
              "Stacks of operators and Python frames, for flame graphs."},
+            {"export --to speedscope -o trace.speedscope.json trace.json.gz",
+             "Threads and GPU streams in time, for speedscope."},
             {NULL, NULL},
         },
     .options =
         (const struct ks_cli_option[]){
-            {"to", 0, "FORMAT", "csv|folded", "What to write; always needed."},
+            {"to", 0, "FORMAT", "csv|folded|speedscope", "What to write; always needed."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
             {"table", 't', "TABLE",

@@ -11,10 +11,12 @@ static enum ks_status write_format(const struct ks_view *view,
                                    const struct ks_export_options *options, ks_write_cb write,
                                    void *user, struct ks_err *err)
 {
+    struct ks_log log = {options->log, options->log_user, KS_LOG_DEBUG};
     switch (options->format) {
     case KS_EXPORT_CSV:
         return ks_export_csv(view, options->table ? options->table : "operators", write, user, err);
     case KS_EXPORT_FOLDED: return ks_export_folded(view, options->weight, write, user, err);
+    case KS_EXPORT_SPEEDSCOPE: return ks_export_speedscope(view, &log, write, user, err);
     }
     return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export format: number=%d",
                    (int)options->format);

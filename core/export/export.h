@@ -4,6 +4,7 @@
 #ifndef KS_EXPORT_EXPORT_H
 #define KS_EXPORT_EXPORT_H
 
+#include "base/log.h"
 #include "show/view.h"
 
 /* One list of the report, RFC 4180. `table` must exist. */
@@ -12,5 +13,9 @@ enum ks_status ks_export_csv(const struct ks_view *view, const char *table, ks_w
 /* Stacks of host rows, a line each: `a;b;c NS`. */
 enum ks_status ks_export_folded(const struct ks_view *view, enum ks_export_weight weight,
                                 ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
+/* Speedscope's JSON: a profile for each thread and each stream. `log` hears what had to be cut. */
+enum ks_status ks_export_speedscope(const struct ks_view *view, const struct ks_log *log,
+                                    ks_write_cb write, void *user, struct ks_err *err)
+    KS_MUST_CHECK;
 
 #endif

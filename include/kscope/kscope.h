@@ -147,7 +147,7 @@ KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *fai
 
 /* ------------------------------------------------------------------ files for other programs */
 
-enum ks_export_format { KS_EXPORT_CSV, KS_EXPORT_FOLDED };
+enum ks_export_format { KS_EXPORT_CSV, KS_EXPORT_FOLDED, KS_EXPORT_SPEEDSCOPE };
 
 /* What the stacks of KS_EXPORT_FOLDED are weighed by. */
 enum ks_export_weight {
@@ -161,10 +161,13 @@ struct ks_export_options {
     enum ks_export_format format;
     const char *table; /* KS_EXPORT_CSV: one of ks_report_table_name; NULL: "operators" */
     enum ks_export_weight weight;
+    ks_log_cb log; /* what had to be cut or left out */
+    void *log_user;
 };
 
 /* Writes the report in a format that other programs read (docs/export.md). Errors: KS_ERR_USAGE
- * (options that do not fit together), KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
+ * (options that do not fit together), KS_ERR_LIMIT (speedscope: hundreds of streams), KS_ERR_IO
+ * (`write` gave false), KS_ERR_NOMEM. */
 KS_API KS_MUST_CHECK enum ks_status ks_export_write(const struct ks_report *report,
                                                     const struct ks_export_options *options,
                                                     ks_write_cb write, void *user,

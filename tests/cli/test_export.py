@@ -178,9 +178,89 @@ def test_folded_has_python_frames(kscope):
     )
 
 
+# ---------------------------------------------------------------- speedscope
+
+
+def check_speedscope(document):
+    """What speedscope's schema asks of a file with evented profiles, and its reader of events.
+    Gives for each profile its events as (name, start, end, depth)."""
+    assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert isinstance(document["exporter"], str)
+    frames = document["shared"]["frames"]
+    assert all(isinstance(frame["name"], str) and set(frame) == {"name"} for frame in frames)
+    spans = {}
+    for profile in document["profiles"]:
+        assert set(profile) == {"type", "name", "unit", "startValue", "endValue", "events"}
+        assert profile["type"] == "evented"
+        assert profile["unit"] == "nanoseconds"
+        assert isinstance(profile["name"], str)
+        assert profile["name"] not in spans
+        spans[profile["name"]] = check_events(profile, frames)
+    return spans
+
+
+def check_events(profile, frames):
+    now = profile["startValue"]
+    stack, spans = [], []
+    for event in profile["events"]:
+        assert set(event) == {"type", "frame", "at"}
+        assert now <= event["at"] <= profile["endValue"], "time goes on"
+        now = event["at"]
+        name = frames[event["frame"]]["name"]
+        if event["type"] == "O":
+            stack.append((name, now))
+            continue
+        assert event["type"] == "C"
+        opened, start = stack.pop()
+        assert opened == name, "what is closed is on top"
+        spans.append((name, start, now, len(stack)))
+    assert stack == [], "all that is opened is closed"
+    return spans
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_speedscope_holds_threads_and_streams(kscope, name):
+    path = DATA / f"{name}.pt.trace.json.gz"
+    run = kscope("export", "--to", "speedscope", path)
+    assert run.returncode == 0
+    document = report(kscope, path)
+    spans = check_speedscope(json.loads(run.stdout))
+    streams = {key.split(", stream ")[1]: rows for key, rows in spans.items() if "stream" in key}
+    assert {str(row["stream"]): row["busy_ns"] for row in document["streams"]} == {
+        stream: sum(end - start for _, start, end, depth in rows if depth == 0)
+        for stream, rows in streams.items()
+    }
+    assert any("thread" in key for key in spans)
+    if run.stderr == "":
+        check_whole_spans(document, spans)
+
+
+def check_whole_spans(document, spans):
+    """Nothing was cut: durations of runtime calls, which torch never merges, add up."""
+    truth = {row["name"]: row["cpu_ns"] for row in document["operators"]
+             if row["kind"] == "runtime"}  # fmt: skip
+    found = sum_by_name(
+        (name, end - start) for rows in spans.values() for name, start, end, _ in rows
+    )
+    assert {name: found.get(name, 0) for name in truth} == truth
+
+
+def test_speedscope_says_what_it_cut(kscope, tmp_path):
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": 10}
+        for name, ts in (("a", 0), ("b\0\ud800", 5))
+    ]
+    path = tmp_path / "overlap.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    run = kscope("export", "--to", "speedscope", path)
+    assert (run.returncode, "shortened 1 spans" in run.stderr) == (0, True)
+    (rows,) = check_speedscope(json.loads(run.stdout)).values()
+    assert len(rows) == 2
+
+
 # ---------------------------------------------------------------- the command
 
-FORMATS = ("csv", "folded")
+FORMATS = ("csv", "folded", "speedscope")
 
 
 @pytest.mark.parametrize("name", [path.name for path in HOSTILE])

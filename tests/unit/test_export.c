@@ -2,6 +2,8 @@
  * what is written is compared as a whole. */
 #include "export/export.h"
 
+#include <stdio.h>
+
 #include "advise/findings.h"
 #include "base/text.h"
 #include "cmocka_all.h"
@@ -175,13 +177,72 @@ static void test_folded_nothing(void **state)
     facts_fixture_release(&fixture);
 }
 
+/* ------------------------------------------------------------------ speedscope */
+
+static void check_speedscope(const struct facts_fixture *fixture, const char *events,
+                             const char *frames)
+{
+    struct ks_view view = view_of(fixture);
+    struct ks_text text;
+    ks_text_init(&text);
+    assert_int_equal(ks_export_speedscope(&view, NULL, keep, &text, NULL), KS_OK);
+    ks_text_append(&text, "", 1);
+    struct ks_text found; /* "O0@10 C0@20 | ..." */
+    ks_text_init(&found);
+    for (const char *at = text.ptr; (at = strstr(at, "\"type\": \"")) != NULL; at++) {
+        char type[16] = "";
+        int frame = 0;
+        long long when = 0;
+        if (sscanf(at, "\"type\": \"%1[OC]\", \"frame\": %d, \"at\": %lld", type, &frame, &when) ==
+            3) {
+            ks_text_printf(&found, "%s%d@%lld ", type, frame, when);
+        } else {
+            ks_text_append_str(&found, KS_STR("| "));
+        }
+    }
+    ks_text_append(&found, "", 1);
+    assert_string_equal(found.ptr, events);
+    assert_non_null(strstr(text.ptr, frames));
+    ks_text_release(&found);
+    ks_text_release(&text);
+}
+
+static void test_speedscope_nests(void **state)
+{
+    (void)state;
+    struct facts_fixture fixture;
+    facts_fixture_init(&fixture, 0, 0);
+    /* b ends 1 ns late and is cut; d has little in common with c, which ends early for it. */
+    FACTS_HOST(&fixture, {1, OP, "a", 0, 20}, {1, OP, "b", 10, 11}, {1, OP, "c", 30, 10},
+               {1, OP, "d", 38, 12}, {1, OP, "a", 50, 0});
+    FACTS_DEVICE(&fixture, {0, 7, KERNEL, "k", 5, 10}, {0, 8, KERNEL, "k", 6, 10},
+                 {0, 7, KERNEL, "l", 14, 10});
+    facts_fixture_compute(&fixture, NULL);
+    check_speedscope(&fixture,
+                     "| O0@0 O1@10 C1@20 C0@20 O2@30 C2@38 O3@38 C3@50 O0@50 C0@50 "
+                     "| O4@5 C4@14 O5@14 C5@24 | O4@6 C4@16 ",
+                     "{\"name\": \"a\"}, {\"name\": \"b\"}, {\"name\": \"c\"}");
+    facts_fixture_release(&fixture);
+}
+
+static void test_speedscope_nothing(void **state)
+{
+    (void)state;
+    struct facts_fixture fixture;
+    facts_fixture_init(&fixture, 0, 0);
+    facts_fixture_compute(&fixture, NULL);
+    check_speedscope(&fixture, "", "\"frames\": []");
+    facts_fixture_release(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_csv_fields),         cmocka_unit_test(test_csv_of_nothing),
         cmocka_unit_test(test_csv_receiver_stops), cmocka_unit_test(test_folded_stacks),
         cmocka_unit_test(test_folded_names),       cmocka_unit_test(test_folded_overlap),
-        cmocka_unit_test(test_folded_nothing),
+        cmocka_unit_test(test_folded_nothing),     cmocka_unit_test(test_speedscope_nests),
+        cmocka_unit_test(test_speedscope_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
