@@ -4,7 +4,8 @@
  * Its reader wants events in order of time and frames that nest. Where two spans overlap without
  * nesting, the smaller part is given up: a row that ends a little late ends with the row around it;
  * otherwise the earlier row ends when the later begins, on streams always, so that their busy time
- * stays whole. What is cut is counted and said in the log. Rows that overlap freely (b/e events) are left out.
+ * stays whole. What is cut is counted and said in the log. Rows that overlap freely (b/e events)
+ * are left out.
  *
  * Frames are numbered in order of appearance, which is known only behind the last profile: the
  * table of frames comes at the end of the document.
