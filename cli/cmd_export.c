@@ -9,14 +9,39 @@ static struct ks_cli_output output;
 static const struct {
     const char *name;
     enum ks_export_format format;
-} formats[] = {
-    {"csv", KS_EXPORT_CSV}, {"folded", KS_EXPORT_FOLDED}, {"speedscope", KS_EXPORT_SPEEDSCOPE}};
+} formats[] = {{"csv", KS_EXPORT_CSV},
+               {"folded", KS_EXPORT_FOLDED},
+               {"speedscope", KS_EXPORT_SPEEDSCOPE},
+               {"chrome", KS_EXPORT_CHROME}};
 
 /* Options that mean something for one format only. */
 static const struct {
     const char *option;
     const char *format;
-} owners[] = {{"table", "csv"}, {"weight", "folded"}};
+} owners[] = {{"table", "csv"}, {"weight", "folded"}, {"time", "chrome"}, {"category", "chrome"}};
+
+/* "FROM:TO" in milliseconds from the start, either of which may be missing. */
+static int read_time(const struct ks_cli_args *args, struct ks_export_options *options)
+{
+    const char *text = ks_cli_value(args, "time");
+    if (!text) {
+        return KS_EXIT_OK;
+    }
+    const char *colon = strchr(text, ':');
+    options->time_given = true;
+    options->time_from_ns = 0;
+    options->time_to_ns = INT64_MAX;
+    bool is_good = colon && (colon > text || colon[1]) &&
+                   (colon == text || ks_cli_parse_ms(text, ':', &options->time_from_ns)) &&
+                   (!colon[1] || ks_cli_parse_ms(colon + 1, '\0', &options->time_to_ns)) &&
+                   options->time_from_ns < options->time_to_ns;
+    if (is_good && ks_cli_given(args, "steps")) {
+        return ks_cli_usage_fail(args, "Cannot use --time with --steps: both choose times");
+    }
+    return is_good ? KS_EXIT_OK
+                   : ks_cli_usage_fail(
+                         args, "Cannot use --time %s: it must be FROM:TO in ms, as 20:35.5", text);
+}
 
 static int read_format(const struct ks_cli_args *args, struct ks_export_options *options)
 {
@@ -36,10 +61,13 @@ static int read_format(const struct ks_cli_args *args, struct ks_export_options 
         }
     }
     options->table = ks_cli_value(args, "table");
+    options->categories = ks_cli_value(args, "category");
+    options->strict = ks_cli_given(args, "strict");
+    options->gzip = ks_cli_wants_gzip(args);
     const char *weight = ks_cli_value(args, "weight");
     options->weight =
         weight && strcmp(weight, "device") == 0 ? KS_EXPORT_DEVICE : KS_EXPORT_SELF_CPU;
-    return KS_EXIT_OK;
+    return read_time(args, options);
 }
 
 static int read_options(const struct ks_cli_args *args, struct ks_report_options *options)
@@ -92,6 +120,9 @@ static int run(const struct ks_cli_args *args)
     if (status == KS_EXIT_OK) {
         status = ks_cli_check_target(args);
     }
+    if (status == KS_EXIT_OK && export_options.format == KS_EXPORT_CHROME) {
+        status = ks_cli_check_target_in_folders(args);
+    }
     if (status == KS_EXIT_OK) {
         status = read_options(args, &options);
     }
@@ -124,6 +155,9 @@ const struct ks_cli_command ks_cmd_export = {
         "an "
         "operator adds up to its exclusive time, with --weight device to its GPU time.\n\n"
         "speedscope: a profile for each thread and each GPU stream, in ns.\n\n"
+        "chrome: the trace's own text, or the part of it that --steps, --time or --category "
+        "choose, with all arguments. kscope convert makes it smaller or anonymous.\n\n"
+        "A FILE that ends in .gz is compressed. "
         "A file appears whole or not at all, also after Ctrl-C or on a full disk.",
     .examples =
         (const struct ks_cli_example[]){
@@ -133,11 +167,13 @@ const struct ks_cli_command ks_cmd_export = {
              "Stacks of operators and Python frames, for flame graphs."},
             {"export --to speedscope -o trace.speedscope.json trace.json.gz",
              "Threads and GPU streams in time, for speedscope."},
+            {"export --to chrome --steps 3..4 -o two.json.gz trace.json.gz",
+             "Two steps of a trace, for Perfetto and chrome://tracing."},
             {NULL, NULL},
         },
     .options =
         (const struct ks_cli_option[]){
-            {"to", 0, "FORMAT", "csv|folded|speedscope", "What to write; always needed."},
+            {"to", 0, "FORMAT", "csv|folded|speedscope|chrome", "What to write; always needed."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
             {"table", 't', "TABLE",
@@ -146,6 +182,10 @@ const struct ks_cli_command ks_cmd_export = {
              "csv: which table of the report; else operators."},
             {"weight", 'w', "WHAT", "self-cpu|device",
              "folded: exclusive time on the host, or time of the GPU work launched."},
+            {"time", 0, "FROM:TO", NULL,
+             "chrome: only what overlaps this time, in ms from the start of the trace."},
+            {"category", 0, "LIST", NULL,
+             "chrome: only events of these categories (cpu_op,kernel), as cat names them."},
             {"steps", 0, "N..M", NULL, "Only the steps N to M, as the profiler numbers them."},
             {"rank", 0, "N", NULL, "Only the files of this rank."},
             {"device", 0, "N", NULL, "Only the GPU with this number."},

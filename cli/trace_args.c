@@ -1,5 +1,7 @@
 #include "trace_args.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,6 +55,27 @@ int ks_cli_check_target(const struct ks_cli_args *args)
     return KS_EXIT_OK;
 }
 
+int ks_cli_check_target_in_folders(const struct ks_cli_args *args)
+{
+    const char *target = ks_cli_value(args, "output");
+    char file[PATH_MAX];
+    if (!target || !realpath(target, file)) {
+        return KS_EXIT_OK;
+    }
+    for (size_t i = 0; i < args->operand_count; i++) {
+        struct stat input;
+        char folder[PATH_MAX];
+        bool is_folder = stat(args->operands[i], &input) == 0 && S_ISDIR(input.st_mode) &&
+                         realpath(args->operands[i], folder);
+        size_t len = is_folder ? strlen(folder) : 0;
+        if (is_folder && strncmp(file, folder, len) == 0 && (file[len] == '/' || len == 1)) {
+            return ks_cli_usage_fail(args, "Cannot write to %s: it may be an input of %s", target,
+                                     args->operands[i]);
+        }
+    }
+    return KS_EXIT_OK;
+}
+
 int ks_cli_read_paths(const struct ks_cli_args *args, struct ks_report_options *options)
 {
     for (size_t i = 0; i < args->operand_count; i++) {
@@ -63,4 +86,32 @@ int ks_cli_read_paths(const struct ks_cli_args *args, struct ks_report_options *
     options->paths = (const char *const *)args->operands;
     options->path_count = args->operand_count;
     return KS_EXIT_OK;
+}
+
+bool ks_cli_parse_ms(const char *text, char end, int64_t *ns)
+{
+    enum { DECIMALS = 6, DIGITS_MAX = 12 }; /* 31 years */
+    int64_t value = 0;
+    size_t whole = strspn(text, "0123456789");
+    if (whole == 0 || whole > DIGITS_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < whole; i++) {
+        value = value * 10 + (text[i] - '0');
+    }
+    const char *at = text + whole;
+    at += *at == '.';
+    for (int i = 0; i < DECIMALS; i++) {
+        bool is_digit = at > text + whole && *at >= '0' && *at <= '9';
+        value = value * 10 + (is_digit ? *at++ - '0' : 0);
+    }
+    *ns = value;
+    return *at == end;
+}
+
+bool ks_cli_wants_gzip(const struct ks_cli_args *args)
+{
+    const char *target = ks_cli_value(args, "output");
+    size_t len = target ? strlen(target) : 0;
+    return len > 3 && strcmp(target + len - 3, ".gz") == 0;
 }

@@ -13,5 +13,11 @@ int ks_cli_read_paths(const struct ks_cli_args *args, struct ks_report_options *
     KS_MUST_CHECK;
 /* The target of --output must be none of the inputs: they would be gone when it is renamed. */
 int ks_cli_check_target(const struct ks_cli_args *args) KS_MUST_CHECK;
+/* The same for a file that is there already in one of the folders: it may be one of its traces. */
+int ks_cli_check_target_in_folders(const struct ks_cli_args *args) KS_MUST_CHECK;
+/* Milliseconds as a decimal number without sign, up to the character `end`, as ns. */
+bool ks_cli_parse_ms(const char *text, char end, int64_t *ns);
+/* Does the name of --output end in .gz? */
+bool ks_cli_wants_gzip(const struct ks_cli_args *args);
 
 #endif

@@ -17,5 +17,9 @@ enum ks_status ks_export_folded(const struct ks_view *view, enum ks_export_weigh
 enum ks_status ks_export_speedscope(const struct ks_view *view, const struct ks_log *log,
                                     ks_write_cb write, void *user, struct ks_err *err)
     KS_MUST_CHECK;
+/* Chrome's JSON, from the text of the only file of the trace. */
+enum ks_status ks_export_chrome(const struct ks_view *view, const struct ks_export_options *options,
+                                const struct ks_log *log, ks_write_cb write, void *user,
+                                struct ks_err *err) KS_MUST_CHECK;
 
 #endif

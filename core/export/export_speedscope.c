@@ -38,7 +38,7 @@ struct speedscope {
     struct open_frame open[DEPTH_MAX];
     size_t open_count;
     bool is_profile_open;
-    bool is_stream; /* of the profile under way */
+    bool is_stream;   /* of the profile under way */
     int64_t start_ns; /* of all profiles */
     int64_t end_ns;
     int64_t cut_count;

@@ -147,7 +147,7 @@ KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *fai
 
 /* ------------------------------------------------------------------ files for other programs */
 
-enum ks_export_format { KS_EXPORT_CSV, KS_EXPORT_FOLDED, KS_EXPORT_SPEEDSCOPE };
+enum ks_export_format { KS_EXPORT_CSV, KS_EXPORT_FOLDED, KS_EXPORT_SPEEDSCOPE, KS_EXPORT_CHROME };
 
 /* What the stacks of KS_EXPORT_FOLDED are weighed by. */
 enum ks_export_weight {
@@ -161,17 +161,46 @@ struct ks_export_options {
     enum ks_export_format format;
     const char *table; /* KS_EXPORT_CSV: one of ks_report_table_name; NULL: "operators" */
     enum ks_export_weight weight;
+    /* KS_EXPORT_CHROME: what of the only file of the report is handed on, beside its steps. */
+    const char *categories; /* separated by commas; NULL: all */
+    bool time_given;        /* only what overlaps [time_from_ns, time_to_ns) from the start */
+    int64_t time_from_ns;
+    int64_t time_to_ns;
+    bool strict;   /* refuse damaged text */
+    bool gzip;     /* compress what is written */
     ks_log_cb log; /* what had to be cut or left out */
     void *log_user;
 };
 
 /* Writes the report in a format that other programs read (docs/export.md). Errors: KS_ERR_USAGE
- * (options that do not fit together), KS_ERR_LIMIT (speedscope: hundreds of streams), KS_ERR_IO
- * (`write` gave false), KS_ERR_NOMEM. */
+ * (options that do not fit together; KS_EXPORT_CHROME: not one file), KS_ERR_LIMIT (speedscope:
+ * hundreds of streams), KS_ERR_IO (`write` gave false), KS_ERR_NOMEM; KS_EXPORT_CHROME also those
+ * of reading the file once more. */
 KS_API KS_MUST_CHECK enum ks_status ks_export_write(const struct ks_report *report,
                                                     const struct ks_export_options *options,
                                                     ks_write_cb write, void *user,
                                                     struct ks_err *err);
+
+/* Zero means the default everywhere. */
+struct ks_convert_options {
+    const char *path;            /* one file, or "-" */
+    bool strict;                 /* refuse damaged text with the byte offset of the first fault */
+    const char *keep_categories; /* separated by commas; NULL: all */
+    const char *drop_categories; /* the same for those that go; NULL: none */
+    bool drop_args;              /* arguments that only shapes and FLOPs need */
+    bool anonymize;              /* neutral words for names that are not known to be public */
+    bool gzip;                   /* compress what is written */
+    ks_log_cb log;
+    void *log_user;
+};
+
+/* Hands on the text of a trace, smaller or fit to be shown around (docs/export.md). What is kept
+ * keeps its bytes. Errors: KS_ERR_IO (the file cannot be opened, or `write` gave false),
+ * KS_ERR_FORMAT (no trace, or damaged and strict), KS_ERR_UNSUPPORTED (a trace inside a trace),
+ * KS_ERR_LIMIT, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_convert_write(const struct ks_convert_options *options,
+                                                     ks_write_cb write, void *user,
+                                                     struct ks_err *err);
 
 /* ------------------------------------------------------------------ looking at one file */
 

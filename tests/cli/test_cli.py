@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from cli_program import PROGRAM, ROOT, environment
 
-COMMANDS = ("report", "export", "info", "doctor", "completion", "help", "version", "run")
+COMMANDS = ("report", "export", "convert", "info", "doctor", "completion", "help", "version", "run")
 
 
 def one_document(run):
