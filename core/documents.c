@@ -1,6 +1,7 @@
 /* The small JSON documents that need no trace: failures, versions, what doctor saw. */
 #include <kscope/kscope.h>
 
+#include <sqlite3.h>
 #include <stdio.h>
 #include <xxhash.h>
 #include <zlib.h>
@@ -15,23 +16,6 @@ const char *ks_version(void)
     return KS_BUILD_VERSION;
 }
 
-/* The word that scripts compare. */
-static const char *code_of(enum ks_status status)
-{
-    switch (status) {
-    case KS_OK: return "ok";
-    case KS_END: return "end";
-    case KS_ERR_NOMEM: return "no_memory";
-    case KS_ERR_IO: return "io";
-    case KS_ERR_FORMAT: return "format";
-    case KS_ERR_LIMIT: return "limit";
-    case KS_ERR_UNSUPPORTED: return "unsupported";
-    case KS_ERR_CANCELLED: return "cancelled";
-    case KS_ERR_USAGE: return "usage";
-    }
-    return "unknown";
-}
-
 enum ks_status ks_error_write_json(const struct ks_err *failure, const char *where,
                                    ks_write_cb write, void *user, struct ks_err *err)
 {
@@ -40,7 +24,7 @@ enum ks_status ks_error_write_json(const struct ks_err *failure, const char *whe
     ks_json_object_begin(&json, NULL);
     ks_json_text(&json, "schema", "kinetoscope.error/1");
     ks_json_object_begin(&json, "error");
-    ks_json_text(&json, "code", code_of(failure->status));
+    ks_json_text(&json, "code", ks_status_word(failure->status));
     ks_json_text(&json, "message", failure->message);
     ks_json_text(&json, "where", where);
     if (failure->offset == KS_NO_OFFSET) {
@@ -95,6 +79,7 @@ enum ks_status ks_version_write(bool json, ks_write_cb write, void *user, struct
     ks_json_text(&doc, "zlib", zlibVersion());
     ks_json_text(&doc, "zstd", ZSTD_versionString());
     ks_json_text(&doc, "xxhash", xxhash);
+    ks_json_text(&doc, "sqlite", sqlite3_libversion());
     ks_json_object_end(&doc);
     ks_json_object_end(&doc);
     return ks_json_finish(&doc, err);

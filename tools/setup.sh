@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 
 level=${1:-demo}
 packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev"
+packages="$packages libsqlite3-dev"
 requirements=requirements.txt
 venv=.venv
 pip_options=

@@ -138,7 +138,9 @@ static enum ks_status add_call(struct ks_replay_list *list, const struct ks_slic
                                size_t i, bool is_cut, struct ks_err *err)
 {
     struct ks_replay_call call = {.awaited = KS_REPLAY_NO_WORK};
-    list->passed_calls += list->passed_calls < UINT16_MAX;
+    if (list->passed_calls < UINT16_MAX) {
+        list->passed_calls++;
+    }
     if (!is_cut) {
         call.own_ns = scan->col.dur_ns[i];
         call.flags = ks_row_names_get(&list->scope->analyzer->names, scan->col.name[i]);

@@ -35,6 +35,22 @@ void ks_err_prefix(struct ks_err *err, const char *prefix)
     err->message[len + 1 + rest] = '\0';
 }
 
+const char *ks_status_word(enum ks_status status)
+{
+    switch (status) {
+    case KS_OK: return "ok";
+    case KS_END: return "end";
+    case KS_ERR_NOMEM: return "no_memory";
+    case KS_ERR_IO: return "io";
+    case KS_ERR_FORMAT: return "format";
+    case KS_ERR_LIMIT: return "limit";
+    case KS_ERR_UNSUPPORTED: return "unsupported";
+    case KS_ERR_CANCELLED: return "cancelled";
+    case KS_ERR_USAGE: return "usage";
+    }
+    return "unknown";
+}
+
 /* The one place of the library that prints and ends the program: our own promise is broken, so
  * nothing that runs on could be trusted. */
 _Noreturn void ks_assert_failed(const char *file, int line, const char *text)

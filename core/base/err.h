@@ -11,6 +11,9 @@ enum ks_status ks_fail(struct ks_err *err, enum ks_status status, int64_t offset
 /* Puts `prefix` and a blank before the message, cutting its end when it gets too long. */
 void ks_err_prefix(struct ks_err *err, const char *prefix);
 
+/* The word of a status in JSON documents. */
+const char *ks_status_word(enum ks_status status);
+
 /* Returns from the calling function when the expression is not KS_OK. */
 #define KS_TRY(expression)                                                                         \
     do {                                                                                           \

@@ -59,6 +59,7 @@ struct ks_cell ks_list_cell(const struct ks_list *list, const struct ks_column *
     case KS_FIELD_REAL: return ks_cell_real(*(const double *)(const void *)member);
     case KS_FIELD_BOOL: return ks_cell_bool(*(const bool *)member);
     case KS_FIELD_ID: return ks_cell_id(view, *(const struct ks_strid *)(const void *)member);
+    case KS_FIELD_TEXT: break; // only `cell` gives it
     }
     return (struct ks_cell){0};
 }

@@ -35,8 +35,8 @@ enum {
     KS_COLUMN_VARIES = 4, /* on the screen only when its rows differ */
 };
 
-/* Type of the member of the row's struct that a column shows. */
-enum ks_field { KS_FIELD_INT, KS_FIELD_REAL, KS_FIELD_BOOL, KS_FIELD_ID };
+/* Type of the member of the row's struct that a column shows, or of what `cell` gives. */
+enum ks_field { KS_FIELD_INT, KS_FIELD_REAL, KS_FIELD_BOOL, KS_FIELD_ID, KS_FIELD_TEXT };
 
 struct ks_column {
     const char *key;   /* in JSON, and to sort by; "a.b" nests: neighbours share an object */

@@ -29,8 +29,8 @@ static const struct ks_table *table_of(const struct ks_trace *trace, enum ks_tab
 
 /* ------------------------------------------------------------------ scans */
 
-static void scan_open(struct ks_scan *scan, const struct ks_trace *trace, enum ks_table_id id,
-                      uint64_t columns, uint64_t row_begin, uint64_t row_end)
+void ks_scan_open(struct ks_scan *scan, const struct ks_trace *trace, enum ks_table_id id,
+                  uint64_t columns, uint64_t row_begin, uint64_t row_end)
 {
     uint64_t rows = table_of(trace, id)->rows;
     KS_ASSERT(row_begin <= row_end && row_end <= rows);
@@ -43,7 +43,7 @@ static void scan_open(struct ks_scan *scan, const struct ks_trace *trace, enum k
     };
 }
 
-static void unpin_columns(struct ks_scan *scan)
+void ks_scan_close(struct ks_scan *scan)
 {
     size_t column_count = ks_table_layout(scan->table)->column_count;
     for (size_t i = 0; i < column_count; i++) {
@@ -55,11 +55,10 @@ static void unpin_columns(struct ks_scan *scan)
     }
 }
 
-static enum ks_status scan_next(struct ks_scan *scan, uint64_t *row, size_t *count,
-                                struct ks_err *err)
+enum ks_status ks_scan_next(struct ks_scan *scan, uint64_t *row, size_t *count, struct ks_err *err)
 {
     const struct ks_table *table = &scan->trace->tables[scan->table];
-    unpin_columns(scan);
+    ks_scan_close(scan);
     *row = scan->row_next;
     *count = 0;
     if (scan->row_next == scan->row_end) {
@@ -116,17 +115,17 @@ static void show_link(struct ks_link_scan *scan)
                                 uint64_t columns, uint64_t row_begin, uint64_t row_end)            \
     {                                                                                              \
         *scan = (struct ks_##table##_scan){0};                                                     \
-        scan_open(&scan->scan, trace, KS_TABLE_##table, columns, row_begin, row_end);              \
+        ks_scan_open(&scan->scan, trace, KS_TABLE_##table, columns, row_begin, row_end);           \
     }                                                                                              \
     enum ks_status ks_##table##_scan_next(struct ks_##table##_scan *scan, struct ks_err *err)      \
     {                                                                                              \
-        enum ks_status status = scan_next(&scan->scan, &scan->row, &scan->count, err);             \
+        enum ks_status status = ks_scan_next(&scan->scan, &scan->row, &scan->count, err);          \
         show_##table(scan);                                                                        \
         return status;                                                                             \
     }                                                                                              \
     void ks_##table##_scan_close(struct ks_##table##_scan *scan)                                   \
     {                                                                                              \
-        unpin_columns(&scan->scan);                                                                \
+        ks_scan_close(&scan->scan);                                                                \
         show_##table(scan);                                                                        \
     }
 
@@ -225,25 +224,26 @@ const struct ks_chunk_pool *ks_trace_pool(const struct ks_trace *trace)
     return trace->pool;
 }
 
-/* ------------------------------------------------------------------ memory */
+/* ------------------------------------------------------------------ search by time */
 
-/* Is a row that starts at `start_ns` before the place that is looked for? */
-static bool is_before(int64_t start_ns, int64_t ns, bool is_inclusive)
-{
-    return start_ns < ns || (is_inclusive && start_ns == ns);
-}
+/* All tables begin with the same columns. */
+_Static_assert((int)KS_SLICE_COL_start_ns == (int)KS_MEMORY_COL_start_ns &&
+                   (int)KS_GPU_COL_start_ns == (int)KS_MEMORY_COL_start_ns &&
+                   (int)KS_MARK_COL_start_ns == (int)KS_MEMORY_COL_start_ns &&
+                   (int)KS_LINK_COL_start_ns == (int)KS_MEMORY_COL_start_ns,
+               "start_ns has the same number in all tables");
 
-/* First row of the lane that starts at or after `ns`; after `ns` when `is_inclusive`. The first
- * starts of the chunks say which one chunk must be looked into. */
-static enum ks_status find_row(const struct ks_trace *trace, const struct ks_lane *lane, int64_t ns,
-                               bool is_inclusive, uint64_t *row, struct ks_err *err)
+/* The first starts of the chunks say which one chunk must be looked into. */
+enum ks_status ks_trace_row_find(const struct ks_trace *trace, enum ks_table_id id,
+                                 const struct ks_lane *lane, int64_t ns, uint64_t *row,
+                                 struct ks_err *err)
 {
-    const struct ks_table *table = &trace->tables[KS_TABLE_memory];
+    const struct ks_table *table = table_of(trace, id);
     uint64_t chunk = lane->row_begin >> table->chunk_shift;
     uint64_t out = ((lane->row_end - 1) >> table->chunk_shift) + 1;
     while (out - chunk > 1) {
         uint64_t middle = chunk + (out - chunk) / 2;
-        if (is_before(table->chunk_starts[middle], ns, is_inclusive)) {
+        if (table->chunk_starts[middle] < ns) {
             chunk = middle;
         } else {
             out = middle;
@@ -259,7 +259,7 @@ static enum ks_status find_row(const struct ks_trace *trace, const struct ks_lan
     const int64_t *start_ns = pinned->ptr;
     while (begin < end) {
         uint64_t middle = begin + (end - begin) / 2;
-        if (is_before(start_ns[middle - chunk_begin], ns, is_inclusive)) {
+        if (start_ns[middle - chunk_begin] < ns) {
             begin = middle + 1;
         } else {
             end = middle;
@@ -269,6 +269,19 @@ static enum ks_status find_row(const struct ks_trace *trace, const struct ks_lan
     *row = begin;
     return KS_OK;
 }
+
+enum ks_status ks_trace_row_find_after(const struct ks_trace *trace, enum ks_table_id id,
+                                       const struct ks_lane *lane, int64_t ns, uint64_t *row,
+                                       struct ks_err *err)
+{
+    if (ns == INT64_MAX) {
+        *row = lane->row_end;
+        return KS_OK;
+    }
+    return ks_trace_row_find(trace, id, lane, ns + 1, row, err);
+}
+
+/* ------------------------------------------------------------------ memory */
 
 /* Both running sums after the rows before `row`; 0 at the begin of the lane. */
 static enum ks_status sums_before(const struct ks_trace *trace, const struct ks_lane *lane,
@@ -305,8 +318,8 @@ enum ks_status ks_trace_memory_between(const struct ks_trace *trace, uint32_t pr
     }
     uint64_t begin = 0;
     uint64_t end = 0;
-    KS_TRY(find_row(trace, lane, first_ns, false, &begin, err));
-    KS_TRY(find_row(trace, lane, last_ns, true, &end, err));
+    KS_TRY(ks_trace_row_find(trace, KS_TABLE_memory, lane, first_ns, &begin, err));
+    KS_TRY(ks_trace_row_find_after(trace, KS_TABLE_memory, lane, last_ns, &end, err));
     if (begin == end) {
         return KS_OK;
     }

@@ -118,6 +118,14 @@ struct ks_scan {
     struct ks_chunk *pinned[KS_COLUMNS_MAX];
 };
 
+/* A scan without types, for who picks columns at run time: `cols` of `scan` point to `*count` rows
+ * from `*row` on. As the typed ones below. */
+void ks_scan_open(struct ks_scan *scan, const struct ks_trace *trace, enum ks_table_id table,
+                  uint64_t columns, uint64_t row_begin, uint64_t row_end);
+enum ks_status ks_scan_next(struct ks_scan *scan, uint64_t *row, size_t *count, struct ks_err *err)
+    KS_MUST_CHECK;
+void ks_scan_close(struct ks_scan *scan);
+
 #define KS_DECLARE_SCAN(table)                                                                     \
     struct ks_##table##_scan {                                                                     \
         struct ks_scan scan;                                                                       \
@@ -243,6 +251,14 @@ const struct ks_lane *ks_trace_lanes(const struct ks_trace *trace, enum ks_table
 /* Lane of a track in a table, or NULL. */
 const struct ks_lane *ks_trace_lane_find(const struct ks_trace *trace, enum ks_table_id table,
                                          uint32_t track);
+/* First row of the lane that starts at or after `ns`, else its row_end. Looks into one chunk. */
+enum ks_status ks_trace_row_find(const struct ks_trace *trace, enum ks_table_id table,
+                                 const struct ks_lane *lane, int64_t ns, uint64_t *row,
+                                 struct ks_err *err) KS_MUST_CHECK;
+/* The same behind all rows that start at `ns` or before. */
+enum ks_status ks_trace_row_find_after(const struct ks_trace *trace, enum ks_table_id table,
+                                       const struct ks_lane *lane, int64_t ns, uint64_t *row,
+                                       struct ks_err *err) KS_MUST_CHECK;
 /* The track must exist. */
 const struct ks_track *ks_trace_track(const struct ks_trace *trace, uint32_t track);
 uint32_t ks_trace_track_count(const struct ks_trace *trace); /* ids are 1 .. count-1 */

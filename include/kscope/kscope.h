@@ -201,6 +201,54 @@ struct ks_convert_options {
 KS_API KS_MUST_CHECK enum ks_status ks_convert_write(const struct ks_convert_options *options,
                                                      ks_write_cb write, void *user,
                                                      struct ks_err *err);
+/* ------------------------------------------------------------------ asking by SQL */
+
+enum ks_query_format { KS_QUERY_TABLE, KS_QUERY_CSV, KS_QUERY_JSON };
+
+struct ks_query_style {
+    enum ks_query_format format;
+    uint64_t row_limit; /* 0: all rows */
+    bool colour;        /* tables: ANSI colours */
+    size_t width;       /* tables: columns of the terminal; 0: 100 */
+};
+
+/* Zero means the default everywhere. */
+struct ks_query_options {
+    const char *sql; /* one SELECT over the tables of docs/query.md */
+    size_t sql_size;
+    struct ks_query_style style;
+    /* Memory that SQLite may take; 0: any. SQLite's own limit is one for the whole process, so it
+     * holds for other users of SQLite too while this query runs. */
+    uint64_t bytes_max;
+    int64_t ms_max; /* time that it may run; 0: any */
+    bool (*is_cancelled)(
+        void *user); /* asked every few microseconds to milliseconds; may be NULL */
+    void *cancel_user;
+};
+
+struct ks_query_result {
+    uint64_t row_count;    /* rows that were written */
+    uint64_t rows_visited; /* rows of events that were looked at for them */
+    bool is_cut;           /* there are more rows than row_limit */
+    bool has_output;       /* something whole was written, also when the query failed later */
+};
+
+/* Is it one SELECT that fits the tables? Looks at no report, so that it can be asked before a long
+ * read. KS_ERR_USAGE: the message says what is wrong, and where. */
+KS_API KS_MUST_CHECK enum ks_status ks_query_check(const struct ks_query_options *options,
+                                                   struct ks_err *err);
+
+/* Runs it and writes the rows. `result` is filled in any case. Errors: KS_ERR_USAGE as above,
+ * KS_ERR_LIMIT (time, memory, size of a value), KS_ERR_CANCELLED, KS_ERR_IO, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_query_write(const struct ks_report *report,
+                                                   const struct ks_query_options *options,
+                                                   ks_write_cb write, void *user,
+                                                   struct ks_query_result *result,
+                                                   struct ks_err *err);
+
+/* Writes all tables and columns, with what they mean, as Markdown. */
+KS_API KS_MUST_CHECK enum ks_status ks_query_schema_write(ks_write_cb write, void *user,
+                                                          struct ks_err *err);
 
 /* ------------------------------------------------------------------ looking at one file */
 

@@ -2,6 +2,7 @@
 they are compared with each other and read by the programs that they are for."""
 
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -45,7 +46,7 @@ def test_examples_of_help_are_accepted(kscope, small):
         if name == "run":
             continue
         for line in re.findall(r"^  kscope (.*)$", kscope(name, "--help").stdout, re.M):
-            run = kscope(*line.split(), cwd=small.parent)
+            run = kscope(*shlex.split(line), cwd=small.parent)
             assert run.returncode in (0, 3), (line, run.stderr)
 
 
