@@ -115,6 +115,7 @@ fuzz-smoke: build-fuzz ## replay the corpus of every fuzz target once
 bench: build ## time the report against its peers, quick sizes
 	@tools/setup.sh bench
 	@$(PYTHON) bench/run.py
+	@$(PYTHON) bench/instructions.py
 	@$(PYTHON) bench/recorder_cost.py
 
 bench-full: build ## the same at full size, medians of five

@@ -5,7 +5,9 @@
 
 Inputs are grown from tests/data by tools/gen_trace.py (seed 1) into build/bench/ once. Each round
 runs every program in turn, so that a machine that gets slower slows all of them; the page cache is
-warm. Peers: Python's json.load and a sum over it, and HolisticTraceAnalysis (in .venv-bench; once,
+warm. `read-1` reads and seals on one thread (kscope info), `report-2` reports on two. Peers:
+simdjson (on-demand, a sum of dur by (cat, name); the limits of those two are against it),
+Python's json.load and a sum over it, and HolisticTraceAnalysis (in .venv-bench; once,
 or in each round with --full). Peak memory is ru_maxrss, which a child inherits from this process:
 so this one loads nothing large. `--base REV` builds that commit in a worktree and compares
 with it instead. Exit status 1 when a limit is missed; `--tiny` only shows that all of this works.
@@ -34,6 +36,8 @@ TINY_SOURCE = "A.recompiles.good.pt.trace.json.gz"
 HTA_CHECKED = 4  # traces whose figures are repeated; --full: all
 # How many times faster than a peer we promise to be.
 AT_LEAST = {"hta": 30, "python": 20}
+# How much of simdjson's time reading on one thread, and a report on two, may take.
+AT_MOST = {"read-1": 0.6, "report-2": 1.0}
 
 
 def program_under_test():
@@ -68,7 +72,7 @@ def grown(source, size_mb, folder):
 
 
 def timed(command):
-    """(seconds, peak bytes) of one process."""
+    """(seconds, processor seconds, peak bytes) of one process."""
     begin = time.perf_counter()
     with open(os.devnull, "wb") as null:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=null)
@@ -77,11 +81,11 @@ def timed(command):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"bench: exit {process.returncode}: {' '.join(command)}")
-    return seconds, usage.ru_maxrss * 1024
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def alternate(commands, rounds):
-    """{name: [(seconds, peak)]}; `rounds` says how often each takes part."""
+    """{name: [(seconds, processor seconds, peak)]}; `rounds` says how often each takes part."""
     out = {name: [] for name in commands}
     for index in range(max(rounds.values())):
         for name, command in commands.items():
@@ -91,14 +95,15 @@ def alternate(commands, rounds):
 
 
 def summary(runs, size):
-    seconds = [s for s, _ in runs]
+    seconds = [s for s, _, _ in runs]
     median = statistics.median(seconds)
     return {
         "median_s": median,
         "min_s": min(seconds),
+        "cpu_s": statistics.median(c for _, c, _ in runs),
         "runs": len(runs),
         "bytes_per_s": size / median,
-        "peak_bytes": max(p for _, p in runs),
+        "peak_bytes": max(p for _, _, p in runs),
     }
 
 
@@ -115,11 +120,31 @@ def measure(path, commands, rounds):
     return {"size": size, "programs": {n: summary(r, size) for n, r in runs.items()}}
 
 
+def build_simdjson(folder):
+    """Path of the peer, or None where its library or a compiler is missing."""
+    source = ROOT / "bench" / "peer_simdjson.cc"
+    program = folder / f"peer_simdjson.{digest(source)}"
+    if not program.exists():
+        compiler = shutil.which("g++") or shutil.which("clang++")
+        if not compiler:
+            return None
+        command = [compiler, "-O3", "-std=c++17", "-o", str(program), str(source), "-lsimdjson"]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            return None
+    return str(program)
+
+
 def peers(path, options):
     """Commands and rounds of everything that reads this input."""
-    commands = {"kscope": [program_under_test(), "report", "--json", str(path)]}
+    kscope = program_under_test()
+    commands = {"kscope": [kscope, "report", "--json", str(path)]}
+    commands["read-1"] = [kscope, "info", "--json", "--threads", "1", str(path)]
+    commands["report-2"] = [kscope, "report", "--json", "--threads", "2", str(path)]
+    simdjson = build_simdjson(options.folder)
+    if simdjson:
+        commands["simdjson"] = [simdjson, str(path)]
     commands["python"] = [sys.executable, str(ROOT / "bench" / "peer_json.py"), str(path)]
-    rounds = {"kscope": options.runs, "python": options.runs}
+    rounds = dict.fromkeys(commands, options.runs)
     if not options.tiny and HTA_PYTHON.exists():
         commands["hta"] = [str(HTA_PYTHON), str(ROOT / "bench" / "peer_hta.py"), str(path)]
         rounds["hta"] = options.runs if options.full else 1
@@ -181,10 +206,12 @@ def machine():
 def show(name, result):
     ours = result["programs"].get("kscope", result["programs"].get("base"))
     print(f"\n{name}: {result['size'] / 1e6:.0f} MB")
-    print(f"  {'program':8} {'median':>9} {'min':>9} {'runs':>4} {'MB/s':>8} {'peak MB':>8}  ratio")
+    head = f"  {'program':8} {'median':>9} {'min':>9} {'cpu':>9} {'runs':>4} {'MB/s':>8}"
+    print(f"{head} {'peak MB':>8}  ratio")
     for program, row in result["programs"].items():
         print(
-            f"  {program:8} {row['median_s']:8.3f}s {row['min_s']:8.3f}s {row['runs']:4}"
+            f"  {program:8} {row['median_s']:8.3f}s {row['min_s']:8.3f}s {row['cpu_s']:8.3f}s"
+            f" {row['runs']:4}"
             f" {row['bytes_per_s'] / 1e6:8.1f} {row['peak_bytes'] / 1e6:8.1f}"
             f" {row['median_s'] / ours['median_s']:6.2f}"
         )
@@ -200,6 +227,11 @@ def missed(name, result):
     for peer, factor in AT_LEAST.items():
         if peer in programs and programs[peer]["median_s"] < factor * ours["median_s"]:
             out.append(f"{name}: less than {factor} times faster than {peer}")
+    for program, share in AT_MOST.items():
+        if "simdjson" in programs:
+            ratio = programs[program]["median_s"] / programs["simdjson"]["median_s"]
+            if ratio > share:
+                out.append(f"{name}: {program} takes {ratio:.2f} of simdjson, not {share}")
     if ours["peak_bytes"] >= result["size"]:
         out.append(f"{name}: peak memory is not below the size of the file")
     return out

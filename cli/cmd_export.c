@@ -95,6 +95,9 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
         status = ks_cli_size(args, "memory", &options->chunk_bytes_max);
     }
     if (status == KS_EXIT_OK) {
+        status = ks_cli_threads(args, &options->threads);
+    }
+    if (status == KS_EXIT_OK) {
         status = ks_cli_read_steps(args, "steps", options);
     }
     return status == KS_EXIT_OK ? ks_cli_read_paths(args, options) : status;
@@ -195,6 +198,7 @@ const struct ks_cli_command ks_cmd_export = {
             {"strict", 0, NULL, NULL,
              "Refuse damaged input with the byte offset of the first fault."},
             {"memory", 0, "SIZE", NULL, "Keep tables larger than SIZE (512M, 2G) in a file."},
+            KS_CLI_OPTION_THREADS,
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
             {NULL, 0, NULL, NULL, NULL},
         },

@@ -13,7 +13,10 @@ static int run(const struct ks_cli_args *args)
         .log = ks_cli_log,
         .log_user = &is_verbose,
     };
-    int status = ks_cli_output_open(args, NULL, &output);
+    int status = ks_cli_threads(args, &options.threads);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_output_open(args, NULL, &output);
+    }
     if (status != KS_EXIT_OK) {
         return status;
     }
@@ -41,6 +44,7 @@ const struct ks_cli_command ks_cmd_info = {
             KS_CLI_OPTION_JSON,
             {"strict", 0, NULL, NULL,
              "Refuse damaged input with the byte offset of the first fault."},
+            KS_CLI_OPTION_THREADS,
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
             {NULL, 0, NULL, NULL, NULL},
         },

@@ -126,6 +126,9 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
         status = ks_cli_size(args, "memory", &options->chunk_bytes_max);
     }
     if (status == KS_EXIT_OK) {
+        status = ks_cli_threads(args, &options->threads);
+    }
+    if (status == KS_EXIT_OK) {
         status = ks_cli_read_steps(args, "step", options);
     }
     return status == KS_EXIT_OK ? ks_cli_read_paths(args, options) : status;
@@ -227,6 +230,7 @@ const struct ks_cli_command ks_cmd_report = {
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
             {"memory", 0, "SIZE", NULL, "Keep tables larger than SIZE (512M, 2G) in a file."},
+            KS_CLI_OPTION_THREADS,
             KS_CLI_OPTION_COLOR,
             {"width", 0, "N", NULL, "Columns of the text; else those of the terminal, or 100."},
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},

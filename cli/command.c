@@ -166,6 +166,15 @@ int ks_cli_number(const struct ks_cli_args *args, const char *option, int64_t mi
     return KS_EXIT_OK;
 }
 
+int ks_cli_threads(const struct ks_cli_args *args, unsigned *threads)
+{
+    enum { THREADS_MAX = 1024 };
+    int64_t number = *threads;
+    int status = ks_cli_number(args, "threads", 1, THREADS_MAX, &number);
+    *threads = (unsigned)number;
+    return status;
+}
+
 int ks_cli_size(const struct ks_cli_args *args, const char *option, uint64_t *bytes)
 {
     const char *text = ks_cli_value(args, option);

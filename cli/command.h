@@ -65,6 +65,10 @@ extern const struct ks_cli_command *const ks_cli_commands[];
     {                                                                                              \
         "color", 0, "WHEN", "auto|always|never", "When to use colours; auto asks the terminal."    \
     }
+#define KS_CLI_OPTION_THREADS                                                                      \
+    {                                                                                              \
+        "threads", 0, "N", NULL, "Read with N threads; else with one for each processor."          \
+    }
 #define KS_CLI_OPTION_JSON                                                                         \
     {                                                                                              \
         "json", 0, NULL, NULL, "Write one JSON document instead of text, also on failure."         \
@@ -85,6 +89,8 @@ const char *ks_cli_value(const struct ks_cli_args *args, const char *option);
  * writes a message and gives KS_EXIT_USAGE. */
 int ks_cli_number(const struct ks_cli_args *args, const char *option, int64_t min, int64_t max,
                   int64_t *value) KS_MUST_CHECK;
+/* Reads --threads; as above. */
+int ks_cli_threads(const struct ks_cli_args *args, unsigned *threads) KS_MUST_CHECK;
 /* Reads a number of bytes with an optional K, M or G behind it (powers of 1,024); as above. */
 int ks_cli_size(const struct ks_cli_args *args, const char *option, uint64_t *bytes) KS_MUST_CHECK;
 /* A whole text as a decimal number, or false. */

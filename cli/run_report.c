@@ -119,6 +119,7 @@ static enum ks_status open_report(const struct ks_run_report *self, int64_t wind
         .path_count = 1,
         .window = window,
         .chunk_bytes_max = TABLE_BYTES_MAX,
+        .threads = 1, // the others belong to the program
     };
     enum ks_status status = ks_report_open(&options, out, err);
     if (status == KS_ERR_USAGE) {

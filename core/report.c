@@ -64,6 +64,7 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
         .any_run = any_run,
         .rank_given = options->rank_given,
         .rank = options->rank,
+        .threads = options->threads,
         .log = &log,
     };
     struct ks_trace_options trace_options = {

@@ -11,15 +11,17 @@ cd "$(dirname "$0")/.."
 
 level=${1:-demo}
 packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev"
-packages="$packages libsqlite3-dev"
+packages="$packages libsqlite3-dev libisal-dev"
+shells="groff-base zsh fish" # what checks the man page and the completions
 requirements=requirements.txt
 venv=.venv
 pip_options=
 case $level in
 demo) ;;
-test) packages="$packages git libcmocka-dev" ;;
-ci) packages="$packages git libcmocka-dev clang" ;;
+test) packages="$packages git libcmocka-dev $shells" ;;
+ci) packages="$packages git libcmocka-dev $shells clang" ;;
 bench)
+    packages="$packages g++ libsimdjson-dev valgrind"
     requirements=requirements-bench.txt
     venv=.venv-bench
     pip_options=--no-deps

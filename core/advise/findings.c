@@ -135,24 +135,23 @@ static int compare_findings(const void *left, const void *right)
     return order ? order : (a->where.rank > b->where.rank) - (a->where.rank < b->where.rank);
 }
 
-/* Moves findings whose repair is a graph behind those that would hinder it: of the same urgency. */
+static void move_behind(struct ks_finding *list, size_t from, size_t to)
+{
+    const struct ks_finding moved = list[from];
+    memmove(&list[from], &list[from + 1], (to - from) * sizeof(*list));
+    list[to] = moved;
+}
+
+/* Moves findings whose repair is a graph behind those that hinder it: of the same urgency. */
 static void put_graphs_last(struct ks_findings *findings)
 {
-    for (size_t end = findings->count; end > 1; end--) {
-        const struct ks_finding hindering = findings->list[end - 1];
-        if (!hindering.rule->hinders_graphs) {
-            continue;
-        }
-        size_t to = end - 1;
-        for (size_t from = end - 1; from > 0; from--) {
-            struct ks_finding wanting = findings->list[from - 1];
-            if (wanting.rule->wants_graphs && urgency(&wanting) == urgency(&hindering)) {
-                memmove(&findings->list[from - 1], &findings->list[from],
-                        (to - from + 1) * sizeof(wanting));
-                findings->list[to--] = wanting;
+    struct ks_finding *list = findings->list;
+    for (size_t i = findings->count; i-- > 0;) {
+        for (size_t from = i; list[i].rule->hinders_graphs && from-- > 0;) {
+            if (list[from].rule->wants_graphs && urgency(&list[from]) == urgency(&list[i])) {
+                move_behind(list, from, i); /* what hinders is looked at again, one place before */
             }
         }
-        return;
     }
 }
 

@@ -249,6 +249,7 @@ static enum ks_status show(struct walk *w, const struct ks_slice_scan *scan, siz
                            .lane = w->lane,
                            .start_ns = scan->col.start_ns[i],
                            .end_ns = end_ns,
+                           .corr = scan->col.corr[i],
                            .name = scan->col.name[i],
                            .op = scan->col.name[i],
                            .op_start_ns = scan->col.start_ns[i],
@@ -348,7 +349,8 @@ static enum ks_status lane_has_frames(const struct ks_trace *trace, const struct
 static enum ks_status walk_lane(struct walk *w, const struct ks_lane *lane, struct ks_err *err)
 {
     uint64_t columns = KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
-                       KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_category);
+                       KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_category) |
+                       KS_COLUMN_BIT(KS_SLICE_COL_corr);
     if (w->knows_places) {
         columns |= KS_COLUMN_BIT(KS_SLICE_COL_seq) | KS_COLUMN_BIT(KS_SLICE_COL_aux) |
                    KS_COLUMN_BIT(KS_SLICE_COL_concrete);

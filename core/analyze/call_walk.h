@@ -21,6 +21,7 @@ struct ks_call {
     uint32_t lane;
     int64_t start_ns;
     int64_t end_ns;
+    int64_t corr; /* of a call into the runtime; -1 none */
     uint32_t name;
     uint32_t op; /* name of the cause: outermost aten operator, else innermost operator, else
                      * the call itself */

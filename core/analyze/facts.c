@@ -1,6 +1,7 @@
 #include "analyze/facts.h"
 
 #include "analyze/registry.h"
+#include "base/alloc.h"
 #include "base/err.h"
 
 static enum ks_status note_what_exists(struct ks_facts *facts, struct ks_err *err)
@@ -65,6 +66,7 @@ enum ks_status ks_facts_compute_with_places(const struct ks_trace *trace,
         status = compute_all(&analyzer, err);
     }
     ks_row_names_release(&analyzer.names);
+    ks_free(analyzer.copies.items);
     ks_arena_release(&analyzer.scratch);
     return status;
 }

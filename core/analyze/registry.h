@@ -5,6 +5,7 @@
 #define KS_ANALYZE_REGISTRY_H
 
 #include "analyze/facts.h"
+#include "analyze/gpu_copies.h"
 #include "analyze/row_names.h"
 
 struct ks_analyzer {
@@ -12,6 +13,7 @@ struct ks_analyzer {
     struct ks_facts *facts;
     const struct ks_facts *framed; /* of a recording with Python frames, NULL none */
     struct ks_row_names names;
+    struct ks_gpu_copies copies; /* for the analyses behind "gpu copies" */
     struct ks_arena scratch;
 };
 
@@ -32,6 +34,7 @@ enum ks_status ks_launches_compute(struct ks_analyzer *analyzer, struct ks_err *
 enum ks_status ks_inputs_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_recorder_cost_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_idle_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_gpu_copies_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_syncs_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_replays_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_round_trips_compute(struct ks_analyzer *analyzer, struct ks_err *err);

@@ -20,6 +20,7 @@
 enum {
     KS_REPLAY_POINTS_MAX = 500 * 1000,
     KS_REPLAY_POINTS_ALL_MAX = 4 * KS_REPLAY_POINTS_MAX, /* of all sources together */
+    KS_REPLAY_POINTS_ENOUGH = 150 * 1000, /* more steps than that takes say nothing new */
     KS_REPLAY_STEPS_MAX = 16,
     KS_REPLAY_SHORT_NS_MAX = 10 * 1000,
     KS_REPLAY_GAP_NS_MIN = 200 * 1000, /* so long without a row is code of its own */
@@ -37,7 +38,7 @@ enum {
 };
 
 struct ks_replay_change {
-    /* Part of the estimated cost of recording (ks_operator_cost) that is taken out. 0: none. */
+    /* Part of the estimated cost of recording (replay_costs.c) that is taken out. 0: none. */
     double cost_factor;
     unsigned drop; /* KS_REPLAY_*: host time, waits and GPU work of these operators */
     /* Part of the host's time between rows that stays where it launches work: waits, the loader

@@ -210,6 +210,23 @@ static struct ks_replay_limits limits_of(uint32_t source_count)
         .steps = KS_REPLAY_STEPS_MAX, .points = points, .works = points / 4};
 }
 
+/* Steps of a source that are enough, by its mean number of row ends in a step. */
+static size_t enough_steps(const struct ks_facts *facts, uint32_t source)
+{
+    size_t count = 0;
+    const struct ks_lane *lanes = ks_lane_sweep_lanes(facts->trace, KS_TABLE_slice, source, &count);
+    uint64_t points = 0;
+    for (size_t i = 0; i < count; i++) {
+        points += 2 * (lanes[i].row_end - lanes[i].row_begin);
+    }
+    struct ks_step_range range = facts->step_ranges[source];
+    uint64_t a_step = points / (range.end - range.begin + 1) + 1;
+    size_t steps = (size_t)(KS_REPLAY_POINTS_ENOUGH / a_step);
+    return steps < STEPS_MIN             ? (size_t)STEPS_MIN
+           : steps < KS_REPLAY_STEPS_MAX ? steps
+                                         : (size_t)KS_REPLAY_STEPS_MAX;
+}
+
 enum ks_status ks_replays_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
     struct ks_facts *facts = analyzer->facts;
@@ -221,6 +238,7 @@ enum ks_status ks_replays_compute(struct ks_analyzer *analyzer, struct ks_err *e
                        source_count);
     }
     for (uint32_t i = 0; i < source_count && facts->has_gpu; i++) {
+        limits.steps = enough_steps(facts, i);
         KS_TRY(ks_replay_build(analyzer, i, &limits, &facts->replays[i], err));
     }
     facts->are_ranks = are_ranks(facts);

@@ -1,6 +1,6 @@
 /* Tensors that go to the host and back inside a step (docs/analyses/round_trips.md).
  *
- * Copies between host and device are collected, trip_walk.c pairs them, the devices' rows tell when
+ * trip_walk.c pairs copies between host and device, the devices' rows tell when
  * the next work began and how long none ran meanwhile, and trips of one kind are grouped. */
 #include <stdlib.h>
 
@@ -23,9 +23,6 @@ struct around {
 
 struct state {
     struct ks_analyzer *analyzer;
-    struct ks_trip_copy *copies;
-    size_t copy_count;
-    size_t copy_capacity;
     struct ks_trips trips;
     struct around *around; /* as the trips; within a source by the end of the trip */
     struct ks_map index;   /* (source and operator, shapes) -> 1 + index of the group */
@@ -33,74 +30,6 @@ struct state {
     size_t group_count;
     size_t group_capacity;
 };
-
-/* ------------------------------------------------------------ copies */
-
-static int compare_copies(const void *left, const void *right)
-{
-    const struct ks_trip_copy *a = left;
-    const struct ks_trip_copy *b = right;
-    if (a->launch_lane != b->launch_lane) {
-        return a->launch_lane < b->launch_lane ? -1 : 1;
-    }
-    if (a->launch_ns != b->launch_ns) {
-        return a->launch_ns < b->launch_ns ? -1 : 1;
-    }
-    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
-}
-
-static enum ks_status add_copy(struct state *state, const struct ks_gpu_scan *scan, size_t i,
-                               struct ks_err *err)
-{
-    if (scan->col.category[i] != KS_CATEGORY_MEMCPY || scan->col.launch_lane[i] == 0 ||
-        !ks_step_lookup_keeps_gpu(state->analyzer->facts, scan->col.lane[i],
-                                  scan->col.launch_ns[i])) {
-        return KS_OK;
-    }
-    struct ks_str name = ks_trace_str(state->analyzer->trace, (struct ks_strid){scan->col.name[i]});
-    bool is_to_host = ks_str_contains(name, KS_STR("DtoH"));
-    if (!is_to_host && !ks_str_contains(name, KS_STR("HtoD"))) {
-        return KS_OK;
-    }
-    KS_TRY(ks_grow(&state->copies, state->copy_count, &state->copy_capacity, sizeof(*state->copies),
-                   "copies", err));
-    int64_t start_ns = scan->col.start_ns[i];
-    state->copies[state->copy_count++] =
-        (struct ks_trip_copy){.launch_lane = scan->col.launch_lane[i],
-                              .launch_ns = scan->col.launch_ns[i],
-                              .start_ns = start_ns,
-                              .end_ns = ks_sum_add(start_ns, scan->col.dur_ns[i]),
-                              .bytes = scan->col.bytes[i] < 0 ? 0 : scan->col.bytes[i],
-                              .is_to_host = is_to_host,
-                              .is_pinned = ks_str_contains(name, KS_STR("Pinned"))};
-    return KS_OK;
-}
-
-static enum ks_status collect_copies(struct state *state, struct ks_err *err)
-{
-    const struct ks_trace *trace = state->analyzer->trace;
-    struct ks_gpu_scan scan;
-    enum ks_status status;
-    ks_gpu_scan_open(&scan, trace,
-                     KS_COLUMN_BIT(KS_GPU_COL_lane) | KS_COLUMN_BIT(KS_GPU_COL_start_ns) |
-                         KS_COLUMN_BIT(KS_GPU_COL_dur_ns) | KS_COLUMN_BIT(KS_GPU_COL_bytes) |
-                         KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
-                         KS_COLUMN_BIT(KS_GPU_COL_launch_lane) | KS_COLUMN_BIT(KS_GPU_COL_category),
-                     0, ks_trace_rows(trace, KS_TABLE_gpu));
-    while ((status = ks_gpu_scan_next(&scan, err)) == KS_OK) {
-        for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
-            status = add_copy(state, &scan, i, err);
-        }
-        if (status != KS_OK) {
-            break;
-        }
-    }
-    ks_gpu_scan_close(&scan);
-    if (state->copy_count > 0) {
-        qsort(state->copies, state->copy_count, sizeof(*state->copies), compare_copies);
-    }
-    return status == KS_END ? KS_OK : status;
-}
 
 /* ------------------------------------------------------------ idle time */
 
@@ -339,8 +268,7 @@ static enum ks_status publish(struct state *state, struct ks_err *err)
 
 static enum ks_status run(struct state *state, struct ks_err *err)
 {
-    KS_TRY(collect_copies(state, err));
-    KS_TRY(ks_trip_walk(state->analyzer, state->copies, state->copy_count, &state->trips, err));
+    KS_TRY(ks_trip_walk(state->analyzer, &state->trips, err));
     if (state->trips.count == 0) {
         return KS_OK;
     }
@@ -354,7 +282,6 @@ enum ks_status ks_round_trips_compute(struct ks_analyzer *analyzer, struct ks_er
     ks_map_init(&state.index);
     enum ks_status status = run(&state, err);
     ks_map_release(&state.index);
-    ks_free(state.copies);
     ks_free(state.trips.items);
     ks_free(state.around);
     ks_free(state.groups);

@@ -28,18 +28,10 @@ struct kept_call {
     unsigned kinds;
     int64_t start_ns;
     int64_t end_ns;
+    int64_t corr;
     int64_t op_start_ns;
     int64_t op_end_ns;
     int64_t busy_ns[2]; /* how long the devices worked up to its start and to its end */
-};
-
-struct copy {
-    uint32_t launch_lane;
-    int64_t launch_ns;
-    uint32_t kind;   /* name of the GPU row */
-    uint32_t device; /* track */
-    int64_t bytes;
-    int64_t dur_ns;
 };
 
 struct sites {
@@ -57,73 +49,9 @@ struct state {
     struct kept_call *calls;
     size_t call_count;
     size_t call_capacity;
-    struct copy *copies; /* by launching thread and time */
-    size_t copy_count;
-    size_t copy_capacity;
 };
 
 /* ------------------------------------------------------------ collecting */
-
-static int compare_copies(const void *left, const void *right)
-{
-    const struct copy *a = left;
-    const struct copy *b = right;
-    if (a->launch_lane != b->launch_lane) {
-        return a->launch_lane < b->launch_lane ? -1 : 1;
-    }
-    if (a->launch_ns != b->launch_ns) {
-        return a->launch_ns < b->launch_ns ? -1 : 1;
-    }
-    if (a->kind != b->kind) {
-        return a->kind < b->kind ? -1 : 1;
-    }
-    return (a->dur_ns > b->dur_ns) - (a->dur_ns < b->dur_ns);
-}
-
-static enum ks_status add_copy(struct state *state, const struct ks_gpu_scan *scan, size_t i,
-                               struct ks_err *err)
-{
-    if (scan->col.category[i] != KS_CATEGORY_MEMCPY || scan->col.launch_lane[i] == 0 ||
-        !ks_step_lookup_keeps_gpu(state->analyzer->facts, scan->col.lane[i],
-                                  scan->col.launch_ns[i])) {
-        return KS_OK;
-    }
-    KS_TRY(ks_grow(&state->copies, state->copy_count, &state->copy_capacity, sizeof(*state->copies),
-                   "calls", err));
-    state->copies[state->copy_count++] = (struct copy){.launch_lane = scan->col.launch_lane[i],
-                                                       .launch_ns = scan->col.launch_ns[i],
-                                                       .kind = scan->col.name[i],
-                                                       .device = scan->col.lane[i],
-                                                       .bytes = scan->col.bytes[i],
-                                                       .dur_ns = scan->col.dur_ns[i]};
-    return KS_OK;
-}
-
-static enum ks_status collect_copies(struct state *state, struct ks_err *err)
-{
-    const struct ks_trace *trace = state->analyzer->trace;
-    struct ks_gpu_scan scan;
-    enum ks_status status;
-    ks_gpu_scan_open(&scan, trace,
-                     KS_COLUMN_BIT(KS_GPU_COL_lane) | KS_COLUMN_BIT(KS_GPU_COL_dur_ns) |
-                         KS_COLUMN_BIT(KS_GPU_COL_bytes) | KS_COLUMN_BIT(KS_GPU_COL_name) |
-                         KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
-                         KS_COLUMN_BIT(KS_GPU_COL_launch_lane) | KS_COLUMN_BIT(KS_GPU_COL_category),
-                     0, ks_trace_rows(trace, KS_TABLE_gpu));
-    while ((status = ks_gpu_scan_next(&scan, err)) == KS_OK) {
-        for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
-            status = add_copy(state, &scan, i, err);
-        }
-        if (status != KS_OK) {
-            break;
-        }
-    }
-    ks_gpu_scan_close(&scan);
-    if (state->copy_count > 0) {
-        qsort(state->copies, state->copy_count, sizeof(*state->copies), compare_copies);
-    }
-    return status == KS_END ? KS_OK : status;
-}
 
 static enum ks_status note_call(void *user, const struct ks_call *call, struct ks_err *err)
 {
@@ -149,6 +77,7 @@ static enum ks_status note_call(void *user, const struct ks_call *call, struct k
                            .kinds = call->kinds,
                            .start_ns = call->start_ns,
                            .end_ns = call->end_ns,
+                           .corr = call->corr,
                            .op_start_ns = call->op_start_ns,
                            .op_end_ns = call->op_end_ns};
     return KS_OK;
@@ -420,10 +349,10 @@ static enum ks_status count_call(const struct ks_facts *facts, struct sites *sit
 static size_t first_copy(const struct state *state, const struct kept_call *call)
 {
     size_t begin = 0;
-    size_t end = state->copy_count;
+    size_t end = state->analyzer->copies.count;
     while (begin < end) {
         size_t middle = begin + (end - begin) / 2;
-        const struct copy *copy = &state->copies[middle];
+        const struct ks_gpu_copy *copy = &state->analyzer->copies.items[middle];
         bool is_before = copy->launch_lane != call->lane ? copy->launch_lane < call->lane
                                                          : copy->launch_ns < call->start_ns;
         if (is_before) {
@@ -439,10 +368,13 @@ static enum ks_status group_copies(struct state *state, struct sites *sites,
                                    const struct kept_call *call, struct ks_err *err)
 {
     const struct ks_trace *trace = state->analyzer->trace;
-    for (size_t i = first_copy(state, call); i < state->copy_count; i++) {
-        const struct copy *copy = &state->copies[i];
+    for (size_t i = first_copy(state, call); i < state->analyzer->copies.count; i++) {
+        const struct ks_gpu_copy *copy = &state->analyzer->copies.items[i];
         if (copy->launch_lane != call->lane || copy->launch_ns != call->start_ns) {
             break;
+        }
+        if (copy->corr != call->corr) {
+            continue;
         }
         struct ks_call_site *site = NULL;
         int64_t device = ks_trace_track(trace, copy->device)->number;
@@ -613,7 +545,6 @@ static enum ks_status find_places(struct state *state, struct ks_err *err)
 static enum ks_status run(struct state *state, struct ks_err *err)
 {
     struct ks_facts *facts = state->analyzer->facts;
-    KS_TRY(collect_copies(state, err));
     KS_TRY(
         ks_call_walk(state->analyzer, note_call, state, &state->places, &facts->has_frames, err));
     if (state->call_count > 0) {
@@ -632,6 +563,5 @@ enum ks_status ks_syncs_compute(struct ks_analyzer *analyzer, struct ks_err *err
     ks_place_table_release(&state.table);
     ks_free(state.places.items);
     ks_free(state.calls);
-    ks_free(state.copies);
     return status;
 }

@@ -22,8 +22,8 @@ struct unit {
     uint32_t dims;
     int64_t start_ns;
     int64_t end_ns;
-    const struct ks_trip_copy *down; /* its last copies; NULL none */
-    const struct ks_trip_copy *up;
+    const struct ks_gpu_copy *down; /* its last copies; NULL none */
+    const struct ks_gpu_copy *up;
 };
 
 struct chain {
@@ -40,8 +40,8 @@ struct chain {
 
 struct walk {
     struct ks_analyzer *analyzer;
-    const struct ks_trip_copy *copies;
-    const struct ks_trip_copy *copies_end;
+    const struct ks_gpu_copy *copies;
+    const struct ks_gpu_copy *copies_end;
     struct ks_trips *trips;
     uint32_t lane;
     uint32_t source;
@@ -49,6 +49,16 @@ struct walk {
     struct chain chain;
     int64_t launch_ns; /* of the last work for a device that is no copy between host and device */
 };
+
+static int64_t copy_end(const struct ks_gpu_copy *copy)
+{
+    return ks_sum_add(copy->start_ns, copy->dur_ns);
+}
+
+static int64_t bytes_of(const struct ks_gpu_copy *copy)
+{
+    return copy->bytes < 0 ? 0 : copy->bytes;
+}
 
 /* ------------------------------------------------------------ chain */
 
@@ -118,9 +128,9 @@ static void bring(struct walk *w)
                                   .op = unit->name,
                                   .dims = unit->dims,
                                   .wait_ns = ks_sum_sub(unit->end_ns, unit->start_ns),
-                                  .copy_ns = ks_sum_sub(unit->down->end_ns, unit->down->start_ns),
-                                  .bytes_down = unit->down->bytes,
-                                  .down_end_ns = unit->down->end_ns};
+                                  .copy_ns = unit->down->dur_ns,
+                                  .bytes_down = bytes_of(unit->down),
+                                  .down_end_ns = copy_end(unit->down)};
 }
 
 static bool arrives(const struct walk *w)
@@ -145,11 +155,11 @@ static enum ks_status take_back(struct walk *w, struct ks_err *err)
         end_chain(w);
         return KS_OK;
     }
-    const struct ks_trip_copy *up = w->unit.up;
-    chain->sum.up_end_ns = up->end_ns;
+    const struct ks_gpu_copy *up = w->unit.up;
+    chain->sum.up_end_ns = copy_end(up);
     chain->sum.host_until_ns = w->unit.end_ns;
-    chain->sum.bytes_up = ks_sum_add(chain->sum.bytes_up, up->bytes);
-    chain->sum.copy_ns = ks_sum_add(chain->sum.copy_ns, ks_sum_sub(up->end_ns, up->start_ns));
+    chain->sum.bytes_up = ks_sum_add(chain->sum.bytes_up, bytes_of(up));
+    chain->sum.copy_ns = ks_sum_add(chain->sum.copy_ns, up->dur_ns);
     if (chain->trip == 0) {
         struct ks_trips *trips = w->trips;
         KS_TRY(ks_grow(&trips->items, trips->count, &trips->capacity, sizeof(*trips->items),
@@ -266,27 +276,29 @@ static void open_unit(struct walk *w, const struct ks_slice_scan *scan, size_t i
 }
 
 /* Copies that were launched by the call at `launch_ns`; the thread's calls come in order. */
-static bool note_copies(struct walk *w, uint32_t lane, int64_t launch_ns)
+static bool note_copies(struct walk *w, int64_t launch_ns, int64_t corr)
 {
     bool found = false;
-    while (w->copies < w->copies_end && w->copies->launch_lane == lane &&
-           w->copies->launch_ns <= launch_ns) {
-        const struct ks_trip_copy *copy = w->copies++;
-        if (copy->launch_ns == launch_ns) {
+    while (w->copies < w->copies_end && w->copies->launch_ns < launch_ns) {
+        w->copies++;
+    }
+    for (const struct ks_gpu_copy *copy = w->copies;
+         copy < w->copies_end && copy->launch_ns == launch_ns; copy++) {
+        if (copy->corr == corr && copy->way != KS_COPY_OTHER) {
             found = true;
-            w->unit.down = copy->is_to_host ? copy : w->unit.down;
-            w->unit.up = copy->is_to_host ? w->unit.up : copy;
+            w->unit.down = copy->way == KS_COPY_TO_HOST ? copy : w->unit.down;
+            w->unit.up = copy->way == KS_COPY_TO_DEVICE ? copy : w->unit.up;
         }
     }
     return found;
 }
 
-static void note_call(struct walk *w, uint32_t lane, uint32_t name, int64_t start_ns)
+static void note_call(struct walk *w, uint32_t name, int64_t start_ns, int64_t corr)
 {
     unsigned flags = ks_row_names_get(&w->analyzer->names, name);
     bool is_other = flags & (KS_NAME_LAUNCH | KS_NAME_MEMSET);
     if (flags & KS_NAME_COPY) {
-        is_other = !note_copies(w, lane, start_ns) || !w->unit.is_open;
+        is_other = !note_copies(w, start_ns, corr) || !w->unit.is_open;
     }
     if (!is_other) {
         return;
@@ -299,8 +311,8 @@ static void note_call(struct walk *w, uint32_t lane, uint32_t name, int64_t star
     }
 }
 
-static enum ks_status note_row(struct walk *w, uint32_t lane, const struct ks_slice_scan *scan,
-                               size_t i, struct ks_err *err)
+static enum ks_status note_row(struct walk *w, const struct ks_slice_scan *scan, size_t i,
+                               struct ks_err *err)
 {
     int64_t start_ns = scan->col.start_ns[i];
     if (start_ns >= w->unit.end_ns) {
@@ -308,7 +320,7 @@ static enum ks_status note_row(struct walk *w, uint32_t lane, const struct ks_sl
     }
     switch (scan->col.category[i]) {
     case KS_CATEGORY_RUNTIME:
-    case KS_CATEGORY_DRIVER: note_call(w, lane, scan->col.name[i], start_ns); break;
+    case KS_CATEGORY_DRIVER: note_call(w, scan->col.name[i], start_ns, scan->col.corr[i]); break;
     case KS_CATEGORY_USER_ANNOTATION:
         if (ks_row_names_get(&w->analyzer->names, scan->col.name[i]) & KS_NAME_LOADER) {
             end_chain(w);
@@ -339,11 +351,11 @@ static enum ks_status walk_lane(struct walk *w, const struct ks_lane *lane, stru
     ks_slice_scan_open(&scan, w->analyzer->trace,
                        KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
                            KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_dims) |
-                           KS_COLUMN_BIT(KS_SLICE_COL_category),
+                           KS_COLUMN_BIT(KS_SLICE_COL_category) | KS_COLUMN_BIT(KS_SLICE_COL_corr),
                        lane->row_begin, lane->row_end);
     while ((status = ks_slice_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
-            status = note_row(w, lane->track, &scan, i, err);
+            status = note_row(w, &scan, i, err);
         }
         if (status != KS_OK) {
             break;
@@ -354,19 +366,21 @@ static enum ks_status walk_lane(struct walk *w, const struct ks_lane *lane, stru
 }
 
 /* Only threads that copy both ways are looked at. */
-enum ks_status ks_trip_walk(struct ks_analyzer *analyzer, const struct ks_trip_copy *copies,
-                            size_t copy_count, struct ks_trips *trips, struct ks_err *err)
+enum ks_status ks_trip_walk(struct ks_analyzer *analyzer, struct ks_trips *trips,
+                            struct ks_err *err)
 {
+    const struct ks_gpu_copy *copies = analyzer->copies.items;
+    size_t copy_count = analyzer->copies.count;
     struct walk w = {.analyzer = analyzer, .trips = trips};
     for (size_t begin = 0, end; begin < copy_count; begin = end) {
-        bool has[2] = {false, false};
+        bool has[KS_COPY_TO_DEVICE + 1] = {false};
         for (end = begin; end < copy_count && copies[end].launch_lane == copies[begin].launch_lane;
              end++) {
-            has[copies[end].is_to_host] = true;
+            has[copies[end].way] = true;
         }
         const struct ks_lane *lane =
             ks_trace_lane_find(analyzer->trace, KS_TABLE_slice, copies[begin].launch_lane);
-        if (has[0] && has[1] && lane) {
+        if (has[KS_COPY_TO_HOST] && has[KS_COPY_TO_DEVICE] && lane) {
             w.copies = copies + begin;
             w.copies_end = copies + end;
             KS_TRY(walk_lane(&w, lane, err));

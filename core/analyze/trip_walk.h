@@ -4,17 +4,6 @@
 
 #include "analyze/registry.h"
 
-/* A copy between host and device, as its GPU row says. */
-struct ks_trip_copy {
-    uint32_t launch_lane;
-    int64_t launch_ns;
-    int64_t start_ns;
-    int64_t end_ns;
-    int64_t bytes; /* 0 unknown */
-    bool is_to_host;
-    bool is_pinned; /* the host side */
-};
-
 /* One round trip. */
 struct ks_trip {
     uint32_t source;
@@ -43,10 +32,9 @@ struct ks_trips {
     size_t capacity;
 };
 
-/* `copies` by launching thread and time. `trips` zeroed; the caller frees trips->items, also after
- * an error. */
-enum ks_status ks_trip_walk(struct ks_analyzer *analyzer, const struct ks_trip_copy *copies,
-                            size_t copy_count, struct ks_trips *trips, struct ks_err *err)
-    KS_MUST_CHECK;
+/* Pairs the analyzer's copies. `trips` zeroed; the caller frees trips->items, also after an
+ * error. */
+enum ks_status ks_trip_walk(struct ks_analyzer *analyzer, struct ks_trips *trips,
+                            struct ks_err *err) KS_MUST_CHECK;
 
 #endif

@@ -1,9 +1,16 @@
 #include "base/proc.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+unsigned ks_processor_count(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
 
 bool ks_proc_read_text(const char *path, char *out, size_t size)
 {

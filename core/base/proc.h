@@ -17,6 +17,8 @@ struct ks_process {
     uint64_t rss_pages;
 };
 
+/* Processors that this process may run on, at least 1. */
+unsigned ks_processor_count(void);
 /* Reads the first `size` - 1 bytes of a file as a string; false, and "", when there are none. */
 bool ks_proc_read_text(const char *path, char *out, size_t size);
 /* Reads one process; false when there is none. */

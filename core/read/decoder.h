@@ -24,8 +24,18 @@ struct ks_decoder {
     void *(*open)(void); /* NULL: out of memory */
     enum ks_decoder_state (*decode)(void *state, struct ks_decoder_io *io);
     void (*close)(void *state);
+    /* Goes on in its place from the begin of the file where this one stops before the end, because
+     * it is quick but not the one to judge damage by; NULL: this one does. */
+    const struct ks_decoder *exact;
 };
 
+bool ks_gzip_sniff(const unsigned char *head, size_t size);
+/* Between two members: GO where another one begins. */
+enum ks_decoder_state ks_gzip_next_member(struct ks_decoder_io *io);
+
+#ifdef KS_ISAL
+extern const struct ks_decoder ks_decoder_isal;
+#endif
 extern const struct ks_decoder ks_decoder_gzip;
 extern const struct ks_decoder ks_decoder_zstd;
 

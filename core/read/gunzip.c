@@ -13,7 +13,7 @@ struct gunzip {
 
 enum { GZIP_WINDOW_BITS = 15 + 16 }; // largest window; 16 asks zlib for gzip framing
 
-static bool gzip_sniff(const unsigned char *head, size_t size)
+bool ks_gzip_sniff(const unsigned char *head, size_t size)
 {
     return size >= 2 && head[0] == 0x1f && head[1] == 0x8b;
 }
@@ -52,7 +52,7 @@ static void gzip_close(void *state)
     ks_free(g);
 }
 
-static enum ks_decoder_state next_member(struct gunzip *g, struct ks_decoder_io *io)
+enum ks_decoder_state ks_gzip_next_member(struct ks_decoder_io *io)
 {
     while (io->in_size > 0 && io->in[0] == 0) { // padding to a block size
         io->in++;
@@ -61,21 +61,21 @@ static enum ks_decoder_state next_member(struct gunzip *g, struct ks_decoder_io 
     if (io->in_size == 0) {
         return KS_DECODER_BETWEEN;
     }
-    if (io->in[0] != 0x1f) {
-        return KS_DECODER_DAMAGED;
-    }
-    g->is_between = false;
-    return inflateReset(&g->stream) == Z_OK ? KS_DECODER_GO : KS_DECODER_DAMAGED;
+    return io->in[0] == 0x1f ? KS_DECODER_GO : KS_DECODER_DAMAGED;
 }
 
 static enum ks_decoder_state gzip_decode(void *state, struct ks_decoder_io *io)
 {
     struct gunzip *g = state;
     if (g->is_between) {
-        enum ks_decoder_state next = next_member(g, io);
+        enum ks_decoder_state next = ks_gzip_next_member(io);
         if (next != KS_DECODER_GO) {
             return next;
         }
+        if (inflateReset(&g->stream) != Z_OK) {
+            return KS_DECODER_DAMAGED;
+        }
+        g->is_between = false;
     }
     unsigned in_size = io->in_size < UINT32_MAX ? (unsigned)io->in_size : UINT32_MAX;
     unsigned out_size = io->out_size < UINT32_MAX ? (unsigned)io->out_size : UINT32_MAX;
@@ -100,7 +100,7 @@ static enum ks_decoder_state gzip_decode(void *state, struct ks_decoder_io *io)
 
 const struct ks_decoder ks_decoder_gzip = {
     .name = "gzip",
-    .sniff = gzip_sniff,
+    .sniff = ks_gzip_sniff,
     .open = gzip_open,
     .decode = gzip_decode,
     .close = gzip_close,

@@ -54,11 +54,23 @@ static enum ks_status refill(struct ks_input *input, struct ks_err *err)
     return read_some(input, input->buf, COMPRESSED_WINDOW, &input->buf_len, err);
 }
 
+/* Can the input be read again from its begin? */
+static bool is_plain_file(const struct ks_input *input)
+{
+    struct stat st;
+    return input->owns_fd && fstat(input->fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static enum ks_status open_decoder(struct ks_input *input, struct ks_err *err)
 {
-    static const struct ks_decoder *const DECODERS[] = {&ks_decoder_gzip, &ks_decoder_zstd};
-    for (size_t i = 0; i < KS_COUNT_OF(DECODERS); i++) {
-        if (!DECODERS[i]->sniff(input->buf, input->buf_len)) {
+    static const struct ks_decoder *const DECODERS[] = {
+#ifdef KS_ISAL
+        &ks_decoder_isal,
+#endif
+        &ks_decoder_gzip, &ks_decoder_zstd};
+    for (size_t i = 0; i < KS_COUNT_OF(DECODERS) && !input->decoder; i++) {
+        bool is_usable = !DECODERS[i]->exact || is_plain_file(input);
+        if (!is_usable || !DECODERS[i]->sniff(input->buf, input->buf_len)) {
             continue;
         }
         input->state = DECODERS[i]->open();
@@ -189,6 +201,48 @@ static enum ks_status decode_some(struct ks_input *input, struct ks_decoder_io *
     return KS_OK;
 }
 
+/* Throws away what has been given already. */
+static enum ks_status skip_bytes(struct ks_input *input, uint64_t count, struct ks_err *err)
+{
+    enum { STEP = 64 * 1024 };
+    unsigned char *bytes = ks_alloc(1, STEP);
+    if (!bytes) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot decompress: out of memory");
+    }
+    enum ks_status status = KS_OK;
+    while (status == KS_OK && count > 0 && !input->is_over) {
+        size_t room = count < STEP ? (size_t)count : STEP;
+        struct ks_decoder_io io = {.out = bytes, .out_size = room};
+        status = decode_some(input, &io, err);
+        count -= room - io.out_size;
+    }
+    ks_free(bytes);
+    return status;
+}
+
+/* The quick decoder has come to an end that is none: the exact one decides what is behind the
+ * `given` bytes. */
+static enum ks_status start_over(struct ks_input *input, uint64_t given, struct ks_err *err)
+{
+    const struct ks_decoder *exact = input->decoder->exact;
+    void *state = exact->open();
+    if (!state) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot start decompression: kind=%s",
+                       exact->name);
+    }
+    input->decoder->close(input->state);
+    input->decoder = exact;
+    input->state = state;
+    KS_TRY(ks_input_seek(input, 0, err));
+    input->buf_at = 0;
+    input->buf_len = 0;
+    input->is_between = false;
+    input->is_over = false;
+    input->damage = KS_INPUT_WHOLE;
+    input->bytes_in = 0;
+    return skip_bytes(input, given, err);
+}
+
 enum ks_status ks_input_read(struct ks_input *input, char *bytes, size_t capacity, size_t *size,
                              struct ks_err *err)
 {
@@ -198,10 +252,35 @@ enum ks_status ks_input_read(struct ks_input *input, char *bytes, size_t capacit
     struct ks_decoder_io io = {.out = (unsigned char *)bytes, .out_size = capacity};
     while (!input->is_over && io.out_size > 0) {
         KS_TRY(decode_some(input, &io, err));
+        if (input->damage != KS_INPUT_WHOLE && input->decoder->exact) {
+            /* What it wrote in this call may hold bytes that the exact one would not give. */
+            KS_TRY(start_over(input, input->bytes_out, err));
+            io = (struct ks_decoder_io){.out = (unsigned char *)bytes, .out_size = capacity};
+        }
     }
     *size = capacity - io.out_size;
     input->bytes_out += *size;
     return check_bomb(input, err);
+}
+
+int ks_input_plain_file(const struct ks_input *input, int64_t *size)
+{
+    struct stat st;
+    if (input->decoder || !is_plain_file(input) || fstat(input->fd, &st) != 0) {
+        return -1;
+    }
+    *size = st.st_size;
+    return input->fd;
+}
+
+enum ks_status ks_input_seek(struct ks_input *input, int64_t offset, struct ks_err *err)
+{
+    if (lseek(input->fd, offset, SEEK_SET) != offset) {
+        return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read: %s", strerror(errno));
+    }
+    input->buf_at = input->buf_len;
+    input->at_eof = false;
+    return KS_OK;
 }
 
 enum ks_input_damage ks_input_damage(const struct ks_input *input)

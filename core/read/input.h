@@ -23,6 +23,12 @@ void ks_input_close(struct ks_input *input); /* NULL is fine */
  * decompression bomb), KS_ERR_NOMEM. */
 enum ks_status ks_input_read(struct ks_input *input, char *bytes, size_t capacity, size_t *size,
                              struct ks_err *err) KS_MUST_CHECK;
+/* Descriptor and size of a plain file, in which every byte can be read at any time; -1 when the
+ * input is none: compressed, a pipe, standard input. */
+int ks_input_plain_file(const struct ks_input *input, int64_t *size);
+/* Goes on at `offset` of a plain file. */
+enum ks_status ks_input_seek(struct ks_input *input, int64_t offset, struct ks_err *err)
+    KS_MUST_CHECK;
 enum ks_input_damage ks_input_damage(const struct ks_input *input);
 struct ks_str ks_input_compression(const struct ks_input *input); /* "", "gzip", "zstd" */
 

@@ -89,17 +89,70 @@ enum ks_json ks_json_int_slow(struct ks_json_cursor *c, int64_t *value, bool *fo
 enum ks_json ks_json_time_slow(struct ks_json_cursor *c, int64_t *ns, bool *found);
 enum ks_json ks_json_next_slow(struct ks_json_cursor *c, char close, bool *more);
 
+/* The same on plain pointers, for loops that keep their place in a register: the end of what is
+ * taken at p, or NULL when the cursor has to take it. */
+
+static inline const char *ks_json_string_at(const char *p, struct ks_json_str *out)
+{
+    const char *end = *p == '"' ? ks_scan_string(p + 1) : p;
+    if (KS_UNLIKELY(*end != '"' || end == p)) {
+        return NULL;
+    }
+    *out = (struct ks_json_str){p + 1, (size_t)(end - p - 1), 0};
+    return end + 1;
+}
+
+static inline const char *ks_json_int_at(const char *p, int64_t *value)
+{
+    bool is_negative = *p == '-';
+    p += is_negative;
+    uint64_t v;
+    unsigned count = ks_scan_digits(p, &v);
+    if (KS_UNLIKELY(count - 1 >= KS_DIGITS_MAX || !ks_json_ends_number(p[count]) ||
+                    (*p == '0' && count > 1))) {
+        return NULL;
+    }
+    *value = is_negative ? -(int64_t)v : (int64_t)v;
+    return p + count;
+}
+
+/* A whole number of up to 16 digits that nobody wants. */
+static inline const char *ks_json_digits_at(const char *p)
+{
+    uint64_t v;
+    unsigned count = ks_scan_digits(p, &v);
+    bool is_number =
+        count - 1 < KS_DIGITS_MAX && ks_json_ends_number(p[count]) && (*p != '0' || count == 1);
+    return KS_LIKELY(is_number) ? p + count : NULL;
+}
+
+/* Three decimals is what Kineto writes. */
+static inline const char *ks_json_time_at(const char *p, int64_t *ns)
+{
+    uint64_t us;
+    unsigned count = ks_scan_digits(p, &us);
+    const char *point = p + count;
+    if (KS_UNLIKELY(count - 1 >= KS_DIGITS_MAX || us >= INT64_MAX / 1000 || *point != '.' ||
+                    (unsigned char)(point[1] - '0') >= 10 ||
+                    (unsigned char)(point[2] - '0') >= 10 ||
+                    (unsigned char)(point[3] - '0') >= 10 || !ks_json_ends_number(point[4]) ||
+                    (*p == '0' && count > 1))) {
+        return NULL;
+    }
+    uint64_t part = (uint64_t)((point[1] - '0') * 100 + (point[2] - '0') * 10 + (point[3] - '0'));
+    *ns = (int64_t)(us * 1000 + part);
+    return point + 4;
+}
+
 /* At an opening quote: takes the string; faults are noted, the raw text is given. */
 static inline enum ks_json ks_json_string(struct ks_json_cursor *c, struct ks_json_str *out)
 {
-    const char *start = c->at + 1;
-    const char *p = ks_scan_string(start);
-    if (KS_LIKELY(*p == '"' && !c->lenient_quotes)) {
-        *out = (struct ks_json_str){start, (size_t)(p - start), 0};
-        c->at = p + 1;
-        return KS_JSON_OK;
+    const char *end = c->lenient_quotes ? NULL : ks_json_string_at(c->at, out);
+    if (KS_UNLIKELY(!end)) {
+        return ks_json_string_slow(c, out);
     }
-    return ks_json_string_slow(c, out);
+    c->at = end;
+    return KS_JSON_OK;
 }
 
 /* At an object's key: takes key and colon. */
@@ -145,26 +198,13 @@ enum ks_json ks_json_scalar(struct ks_json_cursor *c, struct ks_str *text, enum 
 static inline enum ks_json ks_json_int(struct ks_json_cursor *c, int64_t *value, bool *found)
 {
     ks_json_blanks(c);
-    const char *p = c->at;
-    if (*p >= '1' && *p <= '9') {
-        uint64_t v = 0;
-        do {
-            v = v * 10 + (uint64_t)(*p - '0');
-            p++;
-        } while ((unsigned char)(*p - '0') < 10);
-        if (KS_LIKELY(p - c->at <= 18 && ks_json_ends_number(*p))) {
-            *value = (int64_t)v;
-            *found = true;
-            c->at = p;
-            return KS_JSON_OK;
-        }
-    } else if (*p == '0' && ks_json_ends_number(p[1])) {
-        *value = 0;
-        *found = true;
-        c->at = p + 1;
-        return KS_JSON_OK;
+    const char *end = ks_json_int_at(c->at, value);
+    if (KS_UNLIKELY(!end)) {
+        return ks_json_int_slow(c, value, found);
     }
-    return ks_json_int_slow(c, value, found);
+    *found = true;
+    c->at = end;
+    return KS_JSON_OK;
 }
 
 enum ks_json ks_json_double(struct ks_json_cursor *c, double *value, bool *found);
@@ -173,23 +213,13 @@ enum ks_json ks_json_double(struct ks_json_cursor *c, double *value, bool *found
 static inline enum ks_json ks_json_time(struct ks_json_cursor *c, int64_t *ns, bool *found)
 {
     ks_json_blanks(c);
-    const char *p = c->at;
-    uint64_t us = 0;
-    while ((unsigned char)(*p - '0') < 10) {
-        us = us * 10 + (uint64_t)(*p - '0');
-        p++;
+    const char *end = ks_json_time_at(c->at, ns);
+    if (KS_UNLIKELY(!end)) {
+        return ks_json_time_slow(c, ns, found);
     }
-    /* At most 16 digits, so that nothing overflows; three decimals is what Kineto writes. */
-    if (KS_LIKELY(p - c->at <= 16 && *p == '.' && (unsigned char)(p[1] - '0') < 10 &&
-                  (unsigned char)(p[2] - '0') < 10 && (unsigned char)(p[3] - '0') < 10 &&
-                  ks_json_ends_number(p[4]) && p > c->at && (*c->at != '0' || p == c->at + 1))) {
-        uint64_t part = (uint64_t)((p[1] - '0') * 100 + (p[2] - '0') * 10 + (p[3] - '0'));
-        *ns = (int64_t)(us * 1000 + part);
-        *found = true;
-        c->at = p + 4;
-        return KS_JSON_OK;
-    }
-    return ks_json_time_slow(c, ns, found);
+    *found = true;
+    c->at = end;
+    return KS_JSON_OK;
 }
 
 /* The same for the development builds of March 2024, which wrote the fraction as a plain number of

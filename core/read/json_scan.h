@@ -3,6 +3,8 @@
 #ifndef KS_READ_JSON_SCAN_H
 #define KS_READ_JSON_SCAN_H
 
+#include <string.h>
+
 #include "base/compiler.h"
 
 #ifdef __SSE2__
@@ -45,6 +47,75 @@ static inline const char *ks_scan_string(const char *p)
 static inline const char *ks_scan_string(const char *p)
 {
     return ks_scan_string_scalar(p);
+}
+#endif
+
+/* Digits at p and their value: 0 when there is none, KS_DIGITS_MAX + 1 when there are more than
+ * KS_DIGITS_MAX, whose value then says nothing. */
+enum { KS_DIGITS_MAX = 16 };
+
+static inline unsigned ks_scan_digits_scalar(const char *p, uint64_t *value)
+{
+    unsigned count = 0;
+    uint64_t v = 0;
+    while (count <= KS_DIGITS_MAX && (unsigned char)(p[count] - '0') < 10) {
+        v = v * 10 + (uint64_t)(p[count] - '0');
+        count++;
+    }
+    *value = v;
+    return count;
+}
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+/* Eight characters as one number, each of them with '0' taken away: digits are 0 to 9 then. */
+static inline uint64_t ks_load_digits(const char *p)
+{
+    uint64_t bytes;
+    memcpy(&bytes, p, sizeof(bytes));
+    return bytes ^ UINT64_C(0x3030303030303030);
+}
+
+/* How many of the eight are digits before the first that is none. An addition that carries says so
+ * about the next byte too, which no longer matters. */
+static inline unsigned ks_count_digits(uint64_t bytes)
+{
+    uint64_t stops =
+        (bytes | (bytes + UINT64_C(0x7676767676767676))) & UINT64_C(0x8080808080808080);
+    return stops == 0 ? 8 : (unsigned)__builtin_ctzll(stops) / 8;
+}
+
+/* Value of eight digits, the first in the lowest byte: neighbours are joined to pairs, the pairs to
+ * the number by two multiplications that each add up two of them in their upper half. */
+static inline uint64_t ks_join_digits(uint64_t bytes)
+{
+    const uint64_t low_of_four = UINT64_C(0x000000FF000000FF);
+    uint64_t pairs = bytes * 10 + (bytes >> 8);
+    uint64_t outer = (pairs & low_of_four) * (100 + (UINT64_C(1000000) << 32));
+    uint64_t inner = (pairs >> 16 & low_of_four) * (1 + (UINT64_C(10000) << 32));
+    return (outer + inner) >> 32;
+}
+
+static inline unsigned ks_scan_digits(const char *p, uint64_t *value)
+{
+    static const uint32_t POWERS[] = {1,      10,      100,      1000,     10000,
+                                      100000, 1000000, 10000000, 100000000};
+    uint64_t first = ks_load_digits(p);
+    unsigned count = ks_count_digits(first);
+    if (count < 8) {
+        /* Shifted up, so that zeros stand before the digits. */
+        *value = count == 0 ? 0 : ks_join_digits(first << (64 - 8 * count));
+        return count;
+    }
+    uint64_t second = ks_load_digits(p + 8);
+    count = ks_count_digits(second);
+    uint64_t low = count == 0 ? 0 : ks_join_digits(second << (64 - 8 * count));
+    *value = ks_join_digits(first) * POWERS[count] + low;
+    return count == 8 && (unsigned char)(p[16] - '0') < 10 ? KS_DIGITS_MAX + 1 : 8 + count;
+}
+#else
+static inline unsigned ks_scan_digits(const char *p, uint64_t *value)
+{
+    return ks_scan_digits_scalar(p, value);
 }
 #endif
 

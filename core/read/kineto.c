@@ -19,8 +19,7 @@ enum ks_status kineto_count(struct kineto *k, enum ks_stat stat, int64_t offset,
     return KS_OK;
 }
 
-/* Counts the faults that reading an item met; in strict mode the first one is an error. */
-static enum ks_status count_faults(struct kineto *k, const struct ks_json_cursor *c,
+enum ks_status kineto_count_faults(struct kineto *k, const struct ks_json_cursor *c,
                                    struct ks_err *err)
 {
     const struct ks_json_faults *f = &c->faults;
@@ -87,7 +86,7 @@ static enum progress emit_event(struct kineto *k, struct ks_json_cursor *c,
 {
     k->place = PLACE_EVENTS;
     k->has_damaged_text = c->faults.strings > 0;
-    if (count_faults(k, c, err) != KS_OK) {
+    if (kineto_count_faults(k, c, err) != KS_OK) {
         return PROGRESS_ERROR;
     }
     return give(kineto_emit(k, event, c->at, err));
@@ -97,7 +96,7 @@ static enum progress emit_event(struct kineto *k, struct ks_json_cursor *c,
  * that is followed, its events are taken as if they stood in this list. */
 static enum progress enter_nested(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
 {
-    if (count_faults(k, c, err) != KS_OK ||
+    if (kineto_count_faults(k, c, err) != KS_OK ||
         kineto_count(k, KS_STAT_nested_trace_events, kineto_offset(k, c->at), err) != KS_OK) {
         return PROGRESS_ERROR;
     }
@@ -172,8 +171,8 @@ static enum progress take_event(struct kineto *k, struct ks_json_cursor *c, bool
     const char *fault = c->at;
     if (step == KS_JSON_BAD && k->to.strict) {
         /* What could be repaired comes first when it stands first. */
-        return count_faults(k, c, err) == KS_OK ? skip_damage(k, c, fault, start + 1, err)
-                                                : PROGRESS_ERROR;
+        return kineto_count_faults(k, c, err) == KS_OK ? skip_damage(k, c, fault, start + 1, err)
+                                                       : PROGRESS_ERROR;
     }
     c->at = start;
     if (step == KS_JSON_BAD) {
@@ -189,6 +188,17 @@ static enum progress take_event(struct kineto *k, struct ks_json_cursor *c, bool
     return skip_damage(k, c, fault, start + 1, err);
 }
 
+/* At the brace of an event, unless others read it. */
+static enum progress start_event(struct kineto *k, struct ks_json_cursor *c, bool is_last,
+                                 struct ks_err *err)
+{
+    if (KS_UNLIKELY(kineto_offset(k, c->at) >= k->stop_offset)) {
+        k->has_stopped = true;
+        return PROGRESS_MORE;
+    }
+    return take_event(k, c, is_last, err);
+}
+
 /* Something in the list that is no object. */
 static enum progress take_non_event(struct kineto *k, struct ks_json_cursor *c, struct ks_err *err)
 {
@@ -200,7 +210,7 @@ static enum progress take_non_event(struct kineto *k, struct ks_json_cursor *c, 
         return PROGRESS_MORE;
     }
     if (step == KS_JSON_BAD) {
-        return k->to.strict && count_faults(k, c, err) != KS_OK
+        return k->to.strict && kineto_count_faults(k, c, err) != KS_OK
                    ? PROGRESS_ERROR
                    : skip_damage(k, c, c->at, start + 1, err);
     }
@@ -214,13 +224,14 @@ static enum progress repair_syntax(struct kineto *k, const char *place, struct k
 }
 
 /* Behind an event: a comma, the end of the list, or an event whose comma is missing. */
-static enum progress after_event(struct kineto *k, struct ks_json_cursor *c, char ch,
+static enum progress after_event(struct kineto *k, struct ks_json_cursor *c, char ch, bool is_last,
                                  struct ks_err *err)
 {
     if (ch == ',') {
         c->at++;
         k->place = PLACE_EVENTS_COMMA;
-        return PROGRESS_GO;
+        ks_json_blanks(c);
+        return KS_LIKELY(*c->at == '{') ? start_event(k, c, is_last, err) : PROGRESS_GO;
     }
     if (ch == ']') {
         c->at++;
@@ -246,10 +257,10 @@ static enum progress step_events(struct kineto *k, struct ks_json_cursor *c, boo
         return PROGRESS_MORE;
     }
     if (k->place == PLACE_EVENTS) {
-        return after_event(k, c, ch, err);
+        return after_event(k, c, ch, is_last, err);
     }
     if (ch == '{') {
-        return take_event(k, c, is_last, err);
+        return start_event(k, c, is_last, err);
     }
     if (ch == ']' || ch == ',' || ch == '}') {
         bool is_empty_list = k->place == PLACE_EVENTS_FIRST && ch == ']';
@@ -337,7 +348,7 @@ static enum progress take_member(struct kineto *k, struct ks_json_cursor *c, boo
         step = kineto_meta_parse(k, c, key);
     }
     const char *fault = c->at;
-    if (step == KS_JSON_BAD && k->to.strict && count_faults(k, c, err) != KS_OK) {
+    if (step == KS_JSON_BAD && k->to.strict && kineto_count_faults(k, c, err) != KS_OK) {
         return PROGRESS_ERROR;
     }
     if (step == KS_JSON_BAD && !k->to.strict) {
@@ -346,7 +357,7 @@ static enum progress take_member(struct kineto *k, struct ks_json_cursor *c, boo
     }
     if (step == KS_JSON_OK) {
         k->place = PLACE_OBJECT;
-        return give(count_faults(k, c, err));
+        return give(kineto_count_faults(k, c, err));
     }
     if (step == KS_JSON_BAD) {
         return skip_meta(k, c, fault, err);
@@ -546,7 +557,7 @@ static bool kineto_sniff(struct ks_str head)
     return at < head.len && (head.ptr[at] == '{' || head.ptr[at] == '[');
 }
 
-static void kineto_close(void *state)
+void kineto_destroy(void *state)
 {
     struct kineto *k = state;
     if (!k) {
@@ -559,28 +570,42 @@ static void kineto_close(void *state)
     ks_free(k);
 }
 
-static enum ks_status kineto_open(const struct ks_reader_context *context, struct ks_str head,
-                                  void **state, struct ks_err *err)
+enum ks_status kineto_create(const struct ks_reader_context *context, struct kineto **out,
+                             struct ks_err *err)
 {
     struct kineto *k = ks_alloc(1, sizeof(*k));
     if (!k) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot start reader: out of memory");
     }
     k->to = *context;
+    k->stop_offset = INT64_MAX;
+    k->scan_array = context->strict ? NULL : ks_scan_array_choose();
+    kineto_layout_init(&k->layout);
     ks_text_init(&k->scratch);
     ks_text_init(&k->scratch2);
     ks_map_init(&k->begun.tops);
     ks_map_init(&k->begun.named);
     ks_map_init(&k->async.tops);
     ks_map_init(&k->async.named);
-    k->is_unpadded = head_is_unpadded(head);
     enum ks_status status =
         ks_trace_builder_intern(context->builder, KS_STR("aten::conv2d"), &k->conv2d, err);
-    if (status == KS_OK && k->is_unpadded) {
-        status = kineto_count(k, KS_STAT_time_unpadded, 0, err);
-    }
     if (status != KS_OK) {
-        kineto_close(k);
+        kineto_destroy(k);
+        return status;
+    }
+    *out = k;
+    return KS_OK;
+}
+
+static enum ks_status kineto_open(const struct ks_reader_context *context, struct ks_str head,
+                                  void **state, struct ks_err *err)
+{
+    struct kineto *k = NULL;
+    KS_TRY(kineto_create(context, &k, err));
+    k->is_unpadded = head_is_unpadded(head);
+    enum ks_status status = k->is_unpadded ? kineto_count(k, KS_STAT_time_unpadded, 0, err) : KS_OK;
+    if (status != KS_OK) {
+        kineto_destroy(k);
         return status;
     }
     *state = k;
@@ -662,5 +687,6 @@ const struct ks_reader ks_reader_kineto = {
     .open = kineto_open,
     .push = kineto_push,
     .finish = kineto_finish,
-    .close = kineto_close,
+    .close = kineto_destroy,
+    .parts = &kineto_parts,
 };

@@ -2,9 +2,11 @@
  *
  *   kineto.c        where in the document we are: top-level keys, the list of events, damage
  *   kineto_event.c  one event object: its keys and arguments, no meaning
+ *   kineto_layout.c how the keys of events are written, learned from the file
  *   kineto_emit.c   what an event means: rows of the builder
  *   kineto_open.c   events that come in halves: B/E and b/e
  *   kineto_meta.c   top-level keys beside traceEvents
+ *   kineto_part.c   parts of the list of events, read at once
  *   kineto_resync.c where to go on behind damage
  */
 #ifndef KS_READ_KINETO_H
@@ -12,8 +14,10 @@
 
 #include "base/map.h"
 #include "base/text.h"
+#include "read/json_arrays.h"
 #include "read/json_cursor.h"
 #include "read/json_string.h"
+#include "read/kineto_layout.h"
 #include "read/reader.h"
 
 /* pid or tid as it stands in the file. */
@@ -72,12 +76,52 @@ struct kineto_event {
     bool has_trace_events; /* not an event at all: an object with the key traceEvents */
     int64_t ts_ns, dur_ns;
     struct ks_json_str name, cat, scope; /* ptr NULL: none */
+    uint8_t category;                    /* 1 + enum ks_category of cat, 0: not looked up */
     struct kineto_id pid, tid, id;
     const char *args_at; /* value of args, NULL none */
     bool has_duplicate_key;
     bool has_guessed_quotes; /* read with lenient_quotes */
     struct kineto_args args;
 };
+
+/* Makes it an event of which nothing is known. Field by field: most of it are numbers that count
+ * only when a flag says so, and clearing those too would take longer than reading some of them. */
+static inline void kineto_event_reset(struct kineto_event *e)
+{
+    const struct ks_json_str no_string = {0};
+    const struct ks_str no_text = {0};
+    e->phase = '\0';
+    e->has_ts = false;
+    e->has_dur = false;
+    e->has_trace_events = false;
+    e->name = no_string;
+    e->cat = no_string;
+    e->scope = no_string;
+    e->category = 0;
+    e->pid.found = false;
+    e->pid.is_text = false;
+    e->tid.found = false;
+    e->tid.is_text = false;
+    e->id.found = false;
+    e->id.is_text = false;
+    e->id.number = 0;
+    e->args_at = NULL;
+    e->has_duplicate_key = false;
+    e->has_guessed_quotes = false;
+    struct kineto_args *a = &e->args;
+    a->found = 0;
+    a->dims = no_text;
+    a->types = no_text;
+    a->concrete = no_text;
+    a->grid = no_text;
+    a->block = no_text;
+    a->name = no_string;
+    a->collective = no_string;
+    a->group = no_string;
+    a->group_ranks = no_string;
+    a->dtype = no_string;
+    a->call_from = no_string;
+}
 
 enum kineto_place {
     PLACE_START,
@@ -142,7 +186,11 @@ struct kineto {
     unsigned track_next;
     struct ks_strid conv2d; /* names whose FLOPs need Concrete Inputs */
     struct kineto_stream_cached stream_cached;
-    uint32_t order;         /* events seen: which of two slices of one span began first */
+    uint32_t order;              /* events seen: which of two slices of one span began first */
+    ks_scan_array_cb scan_array; /* NULL: arrays are read by the grammar */
+    struct kineto_layout layout;
+    int64_t stop_offset;    /* events from here on are read by others */
+    bool has_stopped;       /* the reader stands before such an event */
     const char *window_ptr; /* of the push under way, for offsets */
     int64_t window_offset;
 };
@@ -153,9 +201,20 @@ static inline int64_t kineto_offset(const struct kineto *k, const char *place)
     return k->window_offset + (place - k->window_ptr);
 }
 
+extern const struct ks_reader_parts kineto_parts;
+
+/* A reader that stands at the start of a document, and its end; NULL is fine. */
+enum ks_status kineto_create(const struct ks_reader_context *context, struct kineto **out,
+                             struct ks_err *err);
+void kineto_destroy(void *state);
+
 /* Counts damage at a place; in strict mode that is an error. */
 enum ks_status kineto_count(struct kineto *k, enum ks_stat stat, int64_t offset,
                             struct ks_err *err);
+
+/* Counts the faults that reading an item met; in strict mode the first one is an error. */
+enum ks_status kineto_count_faults(struct kineto *k, const struct ks_json_cursor *c,
+                                   struct ks_err *err);
 
 /* Reads the event object at the cursor. On KS_JSON_OK the cursor stands behind it. */
 enum ks_json kineto_event_parse(struct kineto *k, struct ks_json_cursor *c,

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "read/kineto.h"
+#include "read/kineto_dims.h"
 
 void kineto_seen(struct kineto *k, int64_t start_ns, int64_t end_ns)
 {
@@ -163,31 +164,6 @@ static enum ks_status find_stream(struct kineto *k, const struct kineto_event *e
 
 /* ---- arguments */
 
-/* Input shapes as torch prints them have one blank behind each comma and no list below the second
- * level; Kineto writes just that, so this scan is all that most events need. */
-static bool dims_are_canonical(struct ks_str raw)
-{
-    int depth = 0;
-    for (size_t i = 0; i < raw.len; i++) {
-        char c = raw.ptr[i];
-        if (c == '[') {
-            if (++depth > 2) {
-                return false;
-            }
-        } else if (c == ']') {
-            depth--;
-        } else if (c == ',') {
-            if (i + 2 >= raw.len || raw.ptr[i + 1] != ' ' || raw.ptr[i + 2] == ' ') {
-                return false;
-            }
-            i++;
-        } else if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
-            return false;
-        }
-    }
-    return raw.len > 0 && raw.ptr[0] == '[';
-}
-
 /* Drops blanks, puts one behind each comma, and writes [] for a list of tensors, as torch does
  * when it groups by shape. */
 static struct ks_str dims_normalise(struct kineto *k, struct ks_str raw)
@@ -227,7 +203,7 @@ static struct ks_str dims_normalise(struct kineto *k, struct ks_str raw)
 static enum ks_status intern_dims(struct kineto *k, struct ks_str raw, uint32_t *out,
                                   struct ks_err *err)
 {
-    if (KS_LIKELY(raw.len == 0 || dims_are_canonical(raw))) {
+    if (KS_LIKELY(raw.len == 0 || kineto_dims_are_canonical(raw))) {
         return intern_text(k, raw, out, err);
     }
     struct ks_str text = dims_normalise(k, raw);
@@ -271,7 +247,9 @@ static enum ks_status intern_collective(struct kineto *k, const struct kineto_ar
 
 static enum ks_category category_of(const struct kineto_event *e)
 {
-    enum ks_category category = ks_category_find((struct ks_str){e->cat.ptr, e->cat.len});
+    enum ks_category category = e->category
+                                    ? (enum ks_category)(e->category - 1)
+                                    : ks_category_find((struct ks_str){e->cat.ptr, e->cat.len});
     bool is_legacy_gpu =
         category == KS_CATEGORY_NONE && e->pid.is_text &&
         ks_str_equal((struct ks_str){e->pid.text.ptr, e->pid.text.len}, KS_STR("CUDA functions"));

@@ -2,96 +2,98 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/proc.h"
+#include "read/feed.h"
 #include "read/folder.h"
-#include "read/input.h"
+#include "read/parts.h"
+#include "read/read_ahead.h"
 #include "read/reader.h"
 #include "read/run_folder.h"
 #include "read/runs.h"
 
 #define KS_LOG_DOMAIN "read"
 
-/* A window that the caches hold: each byte is touched twice, once by the copy and once by the
- * parser. It grows only for an item that is larger. */
-enum { WINDOW_START = 1024 * 1024, HEAD_SIZE = 256 * 1024 };
+enum { HEAD_SIZE = 256 * 1024 };
 
-static const size_t WINDOW_MAX = (size_t)64 * 1024 * 1024;
+/* ---- parts of a large file, read at the same time */
 
-/* The window over the input that a reader is fed from. */
-struct feed {
-    struct ks_input *input;
-    char *buf;
-    size_t capacity; /* without the padding */
-    size_t len;
-    int64_t offset; /* of buf in the decompressed input */
-    bool at_end;
+struct reading {
+    const struct ks_read_options *options;
+    const struct ks_reader_context *context;
+    struct ks_feed *feed;
+    const struct ks_reader *reader;
+    void *state;
+    unsigned threads;
+    struct ks_parts *parts; /* NULL: none are being read */
+    bool had_parts;
 };
 
-static enum ks_status feed_resize(struct feed *f, size_t capacity, struct ks_err *err)
+/* Splits what is left of the input, once, when the reader stands where that can be done. */
+static enum ks_status start_parts(struct reading *r, struct ks_err *err)
 {
-    char *buf = ks_realloc(f->buf, 1, capacity + KS_WINDOW_PAD);
-    if (!buf) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot read: window of %zu bytes",
-                       capacity);
+    const struct ks_reader_parts *how = r->reader->parts;
+    if (r->had_parts || !how || !how->can_split(r->state)) {
+        return KS_OK;
     }
-    f->buf = buf;
-    f->capacity = capacity;
+    r->had_parts = true;
+    struct ks_parts_plan plan = {
+        .how = how,
+        .state = r->state,
+        .context = r->context,
+        .threads = r->threads,
+        .window_bytes = r->options->window_bytes,
+        .offset = r->feed->offset,
+    };
+    plan.fd = ks_input_plain_file(r->feed->input, &plan.end);
+    return plan.fd < 0 ? KS_OK : ks_parts_start(&plan, &r->parts, err);
+}
+
+/* The reader stands where the first part begins: takes what the parts have read, and goes on
+ * behind. */
+static enum ks_status take_parts(struct reading *r, struct ks_err *err)
+{
+    int64_t offset = r->feed->offset;
+    enum ks_status status = ks_parts_take(r->parts, &offset, err);
+    ks_parts_end(r->parts);
+    r->parts = NULL;
+    r->reader->parts->stop_at(r->state, INT64_MAX);
+    if (status != KS_OK || offset == r->feed->offset) {
+        return status;
+    }
+    KS_TRY(ks_input_seek(r->feed->input, offset, err));
+    ks_feed_restart(r->feed, offset);
     return KS_OK;
-}
-
-/* Fills the window up to `want` bytes, or to the end of the input. */
-static enum ks_status feed_fill(struct feed *f, size_t want, struct ks_err *err)
-{
-    while (f->len < want && !f->at_end) {
-        size_t got;
-        KS_TRY(ks_input_read(f->input, f->buf + f->len, want - f->len, &got, err));
-        f->len += got;
-        f->at_end = got == 0;
-    }
-    memset(f->buf + f->len, 0, KS_WINDOW_PAD);
-    return KS_OK;
-}
-
-static void feed_consume(struct feed *f, size_t used)
-{
-    memmove(f->buf, f->buf + used, f->len - used);
-    f->len -= used;
-    f->offset += (int64_t)used;
-}
-
-/* Makes room for an item that does not fit. */
-static enum ks_status feed_grow(struct feed *f, struct ks_err *err)
-{
-    if (f->capacity >= WINDOW_MAX) {
-        return ks_fail(err, KS_ERR_LIMIT, f->offset,
-                       "Cannot read: one value is longer than %zu bytes", WINDOW_MAX);
-    }
-    return feed_resize(f, f->capacity * 2, err);
 }
 
 /* Feeds the reader until the input ends or the reader has enough; `*left`: bytes not used. */
-static enum ks_status feed_all(struct feed *f, const struct ks_reader *reader, void *state,
-                               size_t *left, struct ks_err *err)
+static enum ks_status feed_all(struct reading *r, size_t *left, struct ks_err *err)
 {
+    struct ks_feed *f = r->feed;
     for (;;) {
-        KS_TRY(feed_fill(f, f->capacity, err));
+        KS_TRY(ks_feed_fill(f, f->capacity, err));
         struct ks_window window = {f->buf, f->len, f->offset, f->at_end};
         size_t used = 0;
-        enum ks_status status = reader->push(state, &window, &used, err);
+        enum ks_status status = r->reader->push(r->state, &window, &used, err);
         if (status != KS_OK && status != KS_END) {
             return status;
         }
-        feed_consume(f, used);
+        ks_feed_consume(f, used);
+        if (r->parts && r->reader->parts->has_stopped(r->state)) {
+            KS_TRY(take_parts(r, err));
+            continue;
+        }
         if (f->at_end || status == KS_END) {
             *left = f->len;
             return KS_OK;
         }
         if (used == 0) {
-            KS_TRY(feed_grow(f, err));
+            KS_TRY(ks_feed_grow(f, err));
         }
+        KS_TRY(start_parts(r, err));
     }
 }
 
-static enum ks_status note_stream(struct feed *f, const struct ks_reader_context *context,
+static enum ks_status note_stream(struct ks_feed *f, const struct ks_reader_context *context,
                                   struct ks_err *err)
 {
     struct ks_source *s = context->source;
@@ -125,36 +127,59 @@ static enum ks_status refuse_head(struct ks_str head, enum ks_input_damage damag
     return ks_fail(err, KS_ERR_FORMAT, 0, "Cannot read trace: unknown format");
 }
 
-static enum ks_status read_with(struct feed *f, const struct ks_reader *reader,
-                                const struct ks_reader_context *context, struct ks_err *err)
+/* A compressed input can only be read from its begin to its end, but by a thread beside the
+ * reader's. What fits into the first window is not worth one. */
+static enum ks_status start_reading_ahead(struct reading *r, struct ks_err *err)
 {
-    void *state = NULL;
-    KS_TRY(reader->open(context, (struct ks_str){f->buf, f->len}, &state, err));
+    struct ks_feed *f = r->feed;
+    if (r->threads < 2 || f->at_end || ks_input_compression(f->input).len == 0) {
+        return KS_OK;
+    }
+    return ks_read_ahead_start(f->input, f->capacity, &f->ahead, err);
+}
+
+static enum ks_status read_with(struct reading *r, struct ks_err *err)
+{
+    struct ks_feed *f = r->feed;
+    KS_TRY(r->reader->open(r->context, (struct ks_str){f->buf, f->len}, &r->state, err));
     size_t left = 0;
-    enum ks_status status = feed_all(f, reader, state, &left, err);
+    enum ks_status status = start_reading_ahead(r, err);
     if (status == KS_OK) {
-        status = note_stream(f, context, err);
+        status = feed_all(r, &left, err);
+    }
+    ks_parts_end(r->parts);
+    ks_read_ahead_end(f->ahead);
+    f->ahead = NULL;
+    if (status == KS_OK) {
+        status = note_stream(f, r->context, err);
     }
     if (status == KS_OK) {
-        status = reader->finish(state, f->offset + (int64_t)f->len, (int64_t)left, err);
+        status = r->reader->finish(r->state, f->offset + (int64_t)f->len, (int64_t)left, err);
     }
-    reader->close(state);
+    r->reader->close(r->state);
     return status;
 }
 
-static enum ks_status read_source(struct feed *f, const struct ks_reader_context *context,
-                                  struct ks_err *err)
+static enum ks_status read_source(const struct ks_read_options *options, struct ks_feed *f,
+                                  const struct ks_reader_context *context, struct ks_err *err)
 {
     struct ks_source *s = context->source;
-    KS_TRY(feed_fill(f, HEAD_SIZE, err));
-    const struct ks_reader *reader = ks_reader_find((struct ks_str){f->buf, f->len});
-    if (!reader) {
+    struct reading reading = {
+        .options = options,
+        .context = context,
+        .feed = f,
+        .threads = options->threads > 0 ? options->threads : ks_processor_count(),
+    };
+    KS_TRY(ks_feed_fill(f, f->capacity < HEAD_SIZE ? f->capacity : HEAD_SIZE, err));
+    reading.reader = ks_reader_find((struct ks_str){f->buf, f->len});
+    if (!reading.reader) {
         return refuse_head((struct ks_str){f->buf, f->len}, ks_input_damage(f->input), err);
     }
-    KS_TRY(ks_trace_builder_intern(context->builder, ks_str_from(reader->name), &s->format, err));
+    KS_TRY(ks_trace_builder_intern(context->builder, ks_str_from(reading.reader->name), &s->format,
+                                   err));
     KS_TRY(ks_trace_builder_intern(context->builder, ks_input_compression(f->input),
                                    &s->compression, err));
-    KS_TRY(read_with(f, reader, context, err));
+    KS_TRY(read_with(&reading, err));
     KS_LOG(context->log, KS_LOG_DEBUG, "read %llu bytes, %llu events", (unsigned long long)s->bytes,
            (unsigned long long)s->events);
     return KS_OK;
@@ -165,21 +190,21 @@ static enum ks_status read_file(const struct ks_read_options *options, const cha
 {
     struct ks_reader_context context = {
         .builder = builder, .strict = options->strict, .log = options->log};
-    struct feed f = {0};
+    struct ks_feed f = {.fd = -1};
     KS_TRY(ks_input_open(path, &f.input, err));
     enum ks_status status =
         ks_trace_builder_source_open(builder, ks_str_from(path), &context.source, err);
     if (status == KS_OK) {
-        status = feed_resize(&f, WINDOW_START, err);
+        status = ks_feed_init(&f, options->window_bytes, err);
         if (status == KS_OK) {
-            status = read_source(&f, &context, err);
+            status = read_source(options, &f, &context, err);
         }
         context.source->run = status == KS_OK ? 0 : -1; // -1: left out of every run
         enum ks_status closed =
             ks_trace_builder_source_close(builder, status == KS_OK ? err : NULL);
         status = status == KS_OK ? closed : status;
     }
-    ks_free(f.buf);
+    ks_feed_release(&f);
     ks_input_close(f.input);
     return status;
 }

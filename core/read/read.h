@@ -11,10 +11,12 @@ struct ks_read_options {
     const char *const *paths; /* files, folders, "-" */
     size_t path_count;
     bool strict;
-    int64_t run;     /* 1-based; 0: there must be just one */
-    int64_t window;  /* of `kscope run`, 1-based; 0: the latest of each process in a folder */
-    bool any_run;    /* all runs together: for looking at files, not for analysing them */
-    bool rank_given; /* only the files of this rank */
+    int64_t run;         /* 1-based; 0: there must be just one */
+    int64_t window;      /* of `kscope run`, 1-based; 0: the latest of each process in a folder */
+    bool any_run;        /* all runs together: for looking at files, not for analysing them */
+    unsigned threads;    /* 0: as many as there are processors */
+    size_t window_bytes; /* how much of a file is looked at at once; 0: as usual */
+    bool rank_given;     /* only the files of this rank */
     int64_t rank;
     const struct ks_log *log;
     /* Gets the recordings with stacks that lie beside clean ones; NULL: they are left out. */

@@ -33,6 +33,29 @@ struct ks_window {
     bool is_last;   /* no bytes follow */
 };
 
+/* How a list of items is read in several parts at once. A part is a reader, too, but one that knows
+ * only whole items without any damage: it stops before everything else, and what it has read until
+ * there is taken over when the part before it ended exactly where it began. The reader itself goes
+ * on from there, so that a part never has to be right about anything but clean items. */
+struct ks_reader_parts {
+    /* Does the reader stand in a list that others could go on with? */
+    bool (*can_split)(const void *state);
+    /* From now on, push stops before the first item that begins at `offset` or behind it. */
+    void (*stop_at)(void *state, int64_t offset);
+    bool (*has_stopped)(const void *state);
+    /* A part beside `state` that ends before the first item at `end` or behind. */
+    enum ks_status (*open)(const void *state, const struct ks_reader_context *context, int64_t end,
+                           void **part, struct ks_err *err);
+    /* First place in the window, `from` or behind it, where an item seems to begin. */
+    bool (*find)(void *part, const struct ks_window *window, size_t from, size_t *place);
+    /* Like push of a reader. KS_END: the part has come to its end, or to what it does not know. */
+    enum ks_status (*push)(void *part, const struct ks_window *window, size_t *used,
+                           struct ks_err *err);
+    /* Takes over what the part has read. `*is_over`: it did not come to its end. */
+    enum ks_status (*take)(void *state, void *part, bool *is_over, struct ks_err *err);
+    void (*close)(void *part); /* NULL is fine */
+};
+
 struct ks_reader {
     const char *name; /* "kineto-json" */
     /* Does the input start like this format? Looks at content only, never at the file name. */
@@ -46,7 +69,8 @@ struct ks_reader {
     /* After the last byte: ends open things and checks that something was there. `size`: bytes of
      * the input, the last `left` of which the last push did not use. */
     enum ks_status (*finish)(void *state, int64_t size, int64_t left, struct ks_err *err);
-    void (*close)(void *state); /* NULL is fine */
+    void (*close)(void *state);          /* NULL is fine */
+    const struct ks_reader_parts *parts; /* NULL: this format is read in one go */
 };
 
 /* First reader that knows the head of the input, or NULL. */

@@ -7,10 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "store/builder_impl.h"
 
 enum {
-    ROW_BYTES_TYPICAL = 64, /* chunk_rows rows of a run are about as large as of a column set */
+    ROW_BYTES_TYPICAL = 16, /* chunk_rows rows of a run are about as large as of a column set */
     RUN_BYTES_MIN = 4 * 1024,
     RUN_BYTES_MAX = 4 * 1024 * 1024, /* what the pool cuts from its slabs */
     BUDGET_PARTS = 64, /* a run is at most this part of the memory: lanes need one each */
@@ -56,11 +57,10 @@ static void init_tables(struct ks_trace_builder *builder)
     }
 }
 
-enum ks_status ks_trace_builder_create(const struct ks_trace_options *options,
-                                       struct ks_trace_builder **out, struct ks_err *err)
+/* `pool` NULL: makes one of its own. */
+static enum ks_status create(const struct ks_trace_options *options, struct ks_chunk_pool *pool,
+                             struct ks_trace_builder **out, struct ks_err *err)
 {
-    struct ks_trace_options defaults = {0};
-    options = options ? options : &defaults;
     uint32_t chunk_rows = options->chunk_rows ? options->chunk_rows : KS_CHUNK_ROWS_DEFAULT;
     if ((chunk_rows & (chunk_rows - 1)) != 0) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
@@ -80,7 +80,13 @@ enum ks_status ks_trace_builder_create(const struct ks_trace_options *options,
     ks_map_init(&builder->collective_ids);
     builder->track_count = 1; // track 0 is not used
 
-    enum ks_status status = ks_chunk_pool_create(options->chunk_bytes_max, &builder->pool, err);
+    enum ks_status status = KS_OK;
+    if (pool) {
+        builder->pool = pool;
+        builder->is_part = true;
+    } else {
+        status = ks_chunk_pool_create(options->chunk_bytes_max, &builder->pool, err);
+    }
     if (status == KS_OK) {
         status = ks_strpool_create(&builder->strings, err);
     }
@@ -92,10 +98,47 @@ enum ks_status ks_trace_builder_create(const struct ks_trace_options *options,
     return KS_OK;
 }
 
+enum ks_status ks_trace_builder_create(const struct ks_trace_options *options,
+                                       struct ks_trace_builder **out, struct ks_err *err)
+{
+    struct ks_trace_options defaults = {0};
+    return create(options ? options : &defaults, NULL, out, err);
+}
+
+enum ks_status ks_trace_builder_create_part(const struct ks_trace_builder *builder, uint32_t parts,
+                                            struct ks_trace_builder **out, struct ks_err *err)
+{
+    KS_ASSERT(parts > 0);
+    uint64_t bytes_max = ks_chunk_pool_bytes_max(builder->pool);
+    struct ks_trace_options options = {
+        .chunk_bytes_max = bytes_max > 0 && bytes_max < parts ? 1 : bytes_max / parts,
+        .chunk_rows = builder->chunk_rows,
+    };
+    return create(&options, builder->pool, out, err);
+}
+
+/* Of a part that nobody took: its chunks are in a pool that goes on. */
+static void destroy_runs(struct ks_trace_builder *builder)
+{
+    for (size_t i = 0; i < KS_BUILT_TABLES; i++) {
+        struct ks_builder_table *table = &builder->tables[i];
+        for (uint32_t k = 0; k < table->open_count; k++) {
+            ks_chunk_destroy(builder->pool, table->open[k].chunk);
+        }
+        for (size_t r = 0; r < table->run_count; r++) {
+            ks_chunk_destroy(builder->pool, table->runs[r].chunk);
+        }
+    }
+}
+
 void ks_trace_builder_destroy(struct ks_trace_builder *builder)
 {
     if (!builder) {
         return;
+    }
+    if (builder->is_part) {
+        destroy_runs(builder);
+        builder->pool = NULL;
     }
     for (size_t i = 0; i < KS_BUILT_TABLES; i++) {
         ks_free(builder->tables[i].runs);
@@ -131,6 +174,17 @@ static bool reserve_item(void **items, uint32_t count, uint32_t *capacity, size_
 
 /* ------------------------------------------------------------------ sources */
 
+static void forget_open_runs(struct ks_builder_table *table)
+{
+    table->open_count = 1;
+    table->open[0] = (struct ks_open_run){.bytes_next = KS_RUN_BYTES_FIRST};
+    table->hot_lane = 0;
+    table->hot = &table->open[0];
+    if (table->lane_capacity > 0) {
+        memset(table->open_of_lane, 0, table->lane_capacity * sizeof(*table->open_of_lane));
+    }
+}
+
 static void start_source_rows(struct ks_trace_builder *builder)
 {
     for (size_t i = 0; i < KS_BUILT_TABLES; i++) {
@@ -139,13 +193,7 @@ static void start_source_rows(struct ks_trace_builder *builder)
         table->rows = 0;
         table->start_ns_min = INT64_MAX;
         table->end_ns_max = INT64_MIN;
-        table->open_count = 1;
-        table->open[0] = (struct ks_open_run){.bytes_next = KS_RUN_BYTES_FIRST};
-        table->hot_lane = 0;
-        table->hot = &table->open[0];
-        if (table->lane_capacity > 0) {
-            memset(table->open_of_lane, 0, table->lane_capacity * sizeof(*table->open_of_lane));
-        }
+        forget_open_runs(table);
     }
 }
 
@@ -191,6 +239,11 @@ struct ks_source *ks_trace_builder_source(struct ks_trace_builder *builder, uint
 {
     KS_ASSERT(index < builder->source_count);
     return &builder->sources[index]->source;
+}
+
+struct ks_chunk_pool *ks_trace_builder_pool(const struct ks_trace_builder *builder)
+{
+    return builder->pool;
 }
 
 struct ks_arena *ks_trace_builder_arena(struct ks_trace_builder *builder)
@@ -245,19 +298,16 @@ static enum ks_status close_run(struct ks_trace_builder *builder, struct ks_buil
     return KS_OK;
 }
 
+enum ks_status ks_trace_builder_reserve_run(struct ks_builder_table *table, struct ks_err *err)
+{
+    return ks_grow(&table->runs, table->run_count, &table->run_capacity, sizeof(*table->runs),
+                   "runs", err);
+}
+
 static enum ks_status open_run(struct ks_trace_builder *builder, struct ks_builder_table *table,
                                struct ks_open_run *open, struct ks_err *err)
 {
-    if (table->run_count == table->run_capacity) {
-        size_t capacity = table->run_capacity == 0 ? 64 : table->run_capacity * 2;
-        struct ks_run *runs = ks_realloc(table->runs, capacity, sizeof(*runs));
-        if (!runs) {
-            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot add run: index=%zu",
-                           table->run_count);
-        }
-        table->runs = runs;
-        table->run_capacity = capacity;
-    }
+    KS_TRY(ks_trace_builder_reserve_run(table, err));
     size_t bytes = open->bytes_next < builder->run_bytes ? open->bytes_next : builder->run_bytes;
     size_t rows = bytes / table->row_size;
     rows = rows < 2 ? 2 : rows;
@@ -322,15 +372,25 @@ static enum ks_status make_room(struct ks_trace_builder *builder, struct ks_buil
     return KS_OK;
 }
 
-enum ks_status ks_trace_builder_source_close(struct ks_trace_builder *builder, struct ks_err *err)
+enum ks_status ks_trace_builder_close_runs(struct ks_trace_builder *builder, struct ks_err *err)
 {
-    struct ks_built_source *built = builder->open_source;
-    KS_ASSERT(built);
     for (size_t i = 0; i < KS_BUILT_TABLES; i++) {
         struct ks_builder_table *table = &builder->tables[i];
         for (uint32_t k = 0; k < table->open_count; k++) {
             KS_TRY(close_run(builder, table, &table->open[k], err));
         }
+        forget_open_runs(table);
+    }
+    return KS_OK;
+}
+
+enum ks_status ks_trace_builder_source_close(struct ks_trace_builder *builder, struct ks_err *err)
+{
+    struct ks_built_source *built = builder->open_source;
+    KS_ASSERT(built);
+    KS_TRY(ks_trace_builder_close_runs(builder, err));
+    for (size_t i = 0; i < KS_BUILT_TABLES; i++) {
+        struct ks_builder_table *table = &builder->tables[i];
         built->rows[i] = (struct ks_source_rows){
             .run_begin = table->run_begin,
             .run_end = table->run_count,
@@ -477,10 +537,10 @@ static uint64_t key_of_kind(enum ks_track_kind kind, bool is_text, uint32_t owne
     return (uint64_t)owner << 8 | (uint64_t)kind << 1 | is_text;
 }
 
-/* Finds or makes the track. `owner`: the parent, or the source for those without one. */
-static enum ks_status find_or_add(struct ks_trace_builder *builder, enum ks_track_kind kind,
-                                  uint32_t parent, struct ks_track_key key, uint32_t *track,
-                                  struct ks_err *err)
+enum ks_status ks_trace_builder_find_or_add(struct ks_trace_builder *builder,
+                                            enum ks_track_kind kind, uint32_t parent,
+                                            struct ks_track_key key, uint32_t *track,
+                                            struct ks_err *err)
 {
     KS_ASSERT(builder->open_source);
     uint32_t source = builder->source_count - 1;
@@ -520,7 +580,7 @@ static enum ks_status find_or_add(struct ks_trace_builder *builder, enum ks_trac
 enum ks_status ks_trace_builder_process(struct ks_trace_builder *builder, struct ks_track_key pid,
                                         uint32_t *track, struct ks_err *err)
 {
-    return find_or_add(builder, KS_TRACK_PROCESS, 0, pid, track, err);
+    return ks_trace_builder_find_or_add(builder, KS_TRACK_PROCESS, 0, pid, track, err);
 }
 
 static bool same_key(struct ks_track_key a, struct ks_track_key b)
@@ -546,7 +606,7 @@ enum ks_status ks_trace_builder_thread(struct ks_trace_builder *builder, struct 
     }
     uint32_t process = 0;
     KS_TRY(ks_trace_builder_process(builder, pid, &process, err));
-    KS_TRY(find_or_add(builder, KS_TRACK_THREAD, process, tid, track, err));
+    KS_TRY(ks_trace_builder_find_or_add(builder, KS_TRACK_THREAD, process, tid, track, err));
     *recent = (struct ks_recent_thread){pid, tid, *track};
     return KS_OK;
 }
@@ -561,9 +621,10 @@ enum ks_status ks_trace_builder_stream(struct ks_trace_builder *builder, int64_t
         struct ks_recent_stream made = {.device = device, .stream = stream};
         struct ks_track_key device_key = {.number = device};
         struct ks_track_key stream_key = {.number = stream};
-        KS_TRY(find_or_add(builder, KS_TRACK_DEVICE, 0, device_key, &made.device_track, err));
-        KS_TRY(find_or_add(builder, KS_TRACK_STREAM, made.device_track, stream_key,
-                           &made.stream_track, err));
+        KS_TRY(ks_trace_builder_find_or_add(builder, KS_TRACK_DEVICE, 0, device_key,
+                                            &made.device_track, err));
+        KS_TRY(ks_trace_builder_find_or_add(builder, KS_TRACK_STREAM, made.device_track, stream_key,
+                                            &made.stream_track, err));
         *recent = made;
     }
     *device_track = recent->device_track;
@@ -577,7 +638,7 @@ enum ks_status ks_trace_builder_async(struct ks_trace_builder *builder, struct k
     uint32_t process = 0;
     KS_TRY(ks_trace_builder_process(builder, pid, &process, err));
     struct ks_track_key none = {0};
-    return find_or_add(builder, KS_TRACK_ASYNC, process, none, track, err);
+    return ks_trace_builder_find_or_add(builder, KS_TRACK_ASYNC, process, none, track, err);
 }
 
 struct ks_track *ks_trace_builder_track(struct ks_trace_builder *builder, uint32_t track)

@@ -74,6 +74,22 @@ enum ks_status ks_trace_builder_collective(struct ks_trace_builder *builder,
                                            const struct ks_collective *collective, uint32_t *id,
                                            struct ks_err *err) KS_MUST_CHECK;
 
+/* A builder for a part of the open source of `builder`, one of `parts` that are filled at the same
+ * time by a thread each. It has strings and tracks of its own, and a source that is open until the
+ * part ends; the memory of its rows belongs to `builder`, whose chunk pool must be shared while
+ * there are parts. It is ended by ks_trace_builder_destroy. */
+enum ks_status ks_trace_builder_create_part(const struct ks_trace_builder *builder, uint32_t parts,
+                                            struct ks_trace_builder **out, struct ks_err *err)
+    KS_MUST_CHECK;
+/* Takes all rows of the part, as if they had been added here in their order: strings, tracks and
+ * collectives get the ids that they would have got. `order` is added to that of slices. What the
+ * part's source says beyond rows is the caller's to take. The part is empty after that; after an
+ * error, both can only be destroyed. */
+enum ks_status ks_trace_builder_absorb(struct ks_trace_builder *builder,
+                                       struct ks_trace_builder *part, uint32_t order,
+                                       struct ks_err *err) KS_MUST_CHECK;
+struct ks_chunk_pool *ks_trace_builder_pool(const struct ks_trace_builder *builder);
+
 /* Makes the trace of all sources whose `run` equals `run` (0: all) and ends the builder in every
  * case: the builder must not be used after. A source that is still open is closed first. Sources,
  * and the tracks of those that are left, are renumbered in their order. */

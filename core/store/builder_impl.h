@@ -90,6 +90,7 @@ struct ks_recent_stream {
 
 struct ks_trace_builder {
     struct ks_chunk_pool *pool;
+    bool is_part; /* the pool is another builder's */
     struct ks_strpool *strings;
     struct ks_arena arena; /* goes on to the trace */
     uint32_t chunk_rows;
@@ -112,5 +113,18 @@ struct ks_trace_builder {
     uint32_t collective_capacity;
     struct ks_map collective_ids;
 };
+
+/* Closes the open runs of all tables, sorted; rows that come later go to new ones. */
+enum ks_status ks_trace_builder_close_runs(struct ks_trace_builder *builder, struct ks_err *err)
+    KS_MUST_CHECK;
+/* Room for one more entry of table->runs. */
+enum ks_status ks_trace_builder_reserve_run(struct ks_builder_table *table, struct ks_err *err)
+    KS_MUST_CHECK;
+
+/* Finds or makes the track. `parent` 0: its owner is the source. */
+enum ks_status ks_trace_builder_find_or_add(struct ks_trace_builder *builder,
+                                            enum ks_track_kind kind, uint32_t parent,
+                                            struct ks_track_key key, uint32_t *track,
+                                            struct ks_err *err) KS_MUST_CHECK;
 
 #endif

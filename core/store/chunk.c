@@ -63,7 +63,8 @@ struct ks_chunk_pool {
     uint64_t bytes_used; /* resident bytes of chunks */
     uint64_t bytes_peak;
     uint64_t bytes_spilled;
-    pthread_mutex_t lock; /* only taken with a limit: else pins change nothing */
+    bool is_shared;
+    pthread_mutex_t lock; /* only taken when shared or with a limit: else pins change nothing */
 
     struct ks_arena structs;
     struct pool_chunk *free_structs;
@@ -425,14 +426,14 @@ static enum ks_status make_resident(struct ks_chunk_pool *pool, struct pool_chun
 
 static void lock(struct ks_chunk_pool *pool)
 {
-    if (pool->bytes_max > 0) {
+    if (pool->bytes_max > 0 || pool->is_shared) {
         pthread_mutex_lock(&pool->lock);
     }
 }
 
 static void unlock(struct ks_chunk_pool *pool)
 {
-    if (pool->bytes_max > 0) {
+    if (pool->bytes_max > 0 || pool->is_shared) {
         pthread_mutex_unlock(&pool->lock);
     }
 }
@@ -583,6 +584,11 @@ void ks_chunk_pool_destroy(struct ks_chunk_pool *pool)
     ks_arena_release(&pool->structs);
     pthread_mutex_destroy(&pool->lock);
     ks_free(pool);
+}
+
+void ks_chunk_pool_share(struct ks_chunk_pool *pool, bool is_shared)
+{
+    pool->is_shared = is_shared;
 }
 
 uint64_t ks_chunk_pool_bytes_max(const struct ks_chunk_pool *pool)

@@ -1,7 +1,7 @@
 /* Memory for table chunks, bounded: when more than `bytes_max` is in use, chunks that nobody has
  * pinned go to an unlinked temporary file and come back when pinned again. A pointer into a chunk
- * is good until it is unpinned. One thread at a time while building; a sealed trace is read-only,
- * and pins of different threads are guarded by the pool's lock. */
+ * is good until it is unpinned. One thread at a time while building, unless the pool is shared; a
+ * sealed trace is read-only, and pins of different threads are guarded by the pool's lock. */
 #ifndef KS_STORE_CHUNK_H
 #define KS_STORE_CHUNK_H
 
@@ -24,6 +24,9 @@ enum ks_status ks_chunk_pool_create(uint64_t bytes_max, struct ks_chunk_pool **o
                                     struct ks_err *err) KS_MUST_CHECK;
 /* Ends all chunks with it; NULL is fine. */
 void ks_chunk_pool_destroy(struct ks_chunk_pool *pool);
+/* While a pool is shared, several threads may create and destroy chunks of it. Switched while only
+ * one does. */
+void ks_chunk_pool_share(struct ks_chunk_pool *pool, bool is_shared);
 /* Gives memory that no chunk uses back to the system. */
 void ks_chunk_pool_trim(struct ks_chunk_pool *pool);
 /* A zeroed chunk, pinned once. The chunk struct belongs to the pool. */

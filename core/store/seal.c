@@ -11,8 +11,10 @@
 enum {
     LINKS_STAGED = 128,
     ROWS_AT_ONCE =
-        128,         /* rows are changed and cut into columns while they are in the first cache */
-    INDEX_SPARE = 8, /* a plain array of correlations may have so many places for each call */
+        128, /* rows are changed and cut into columns while they are in the first cache */
+    /* A plain array of correlations may have so many places for each call: every call of CUDA takes
+     * a number, recorded or not, and a map takes more than these. */
+    INDEX_SPARE = 16,
 };
 
 /* Which row of table link a correlation of this source has. Correlations count up, so mostly a

@@ -87,6 +87,7 @@ struct ks_report_options {
     int64_t window; /* which window of `kscope run` (1-based); 0: the latest of a folder */
     uint64_t chunk_bytes_max; /* memory for table chunks before they spill to disk; 0: no limit */
     uint32_t chunk_rows;      /* rows in a chunk, a power of two; 0: 65,536 */
+    unsigned threads;         /* how many may read a file; 0: as many as there are processors */
     ks_log_cb log;
     void *log_user;
 };

@@ -21,10 +21,11 @@ import pathlib
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+
+from commands import Failed, call
 
 TOLERANCE = 0.15
 STEPS_PER_BLOCK = 5
@@ -32,7 +33,6 @@ BLOCKS = 6
 WARM_STEPS = 10
 WINDOW_STEPS = 12
 WINDOW = f"{WARM_STEPS + BLOCKS * STEPS_PER_BLOCK}:2:6"
-SECONDS_MAX = 150
 
 # ---------------------------------------------------------------- programs
 # Each takes the device and gives a function that does one step. Sizes on a CPU only try the script.
@@ -172,23 +172,6 @@ def run_program(name, device):
 # ---------------------------------------------------------------- checks
 
 
-def call(*command):
-    words = [str(word) for word in command]
-    done = subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-    if done.returncode:
-        end = " | ".join((done.stdout + done.stderr).strip().splitlines()[-3:])
-        raise RuntimeError(f"exit status {done.returncode} of {' '.join(words)}: {end}")
-    return done.stdout
-
-
 def record(options, name, work):
     """What the program said, the report of the trace alone, and that of the whole folder."""
     folder = pathlib.Path(work) / name
@@ -252,8 +235,12 @@ def main():
     print(lines[0], flush=True)
     with tempfile.TemporaryDirectory(prefix="predict-steps-") as work:
         for name in options.names or [program.__name__ for program in PROGRAMS]:
-            rows.append(check(options, name, work))
-            lines.append(text_of(rows[-1]))
+            try:
+                rows.append(check(options, name, work))
+                lines.append(text_of(rows[-1]))
+            except Failed as failure:
+                rows.append({"program": name, "off": None, "failure": str(failure)})
+                lines.append(f"{name}: {failure}")
             print(lines[-1], flush=True)
     missed = sum(row["off"] is None or abs(row["off"]) > TOLERANCE for row in rows)
     lines.append(f"{missed} of {len(rows)} predictions missed")

@@ -21,9 +21,10 @@ import pathlib
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
+
+from commands import Failed, call
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "examples" / "train_text.py"
@@ -44,12 +45,7 @@ WINDOW = "5:1:6"
 STEPS_RECORDED = 36  # of the program: the window, two for stacks, 21 to be timed without
 STACKS = ".stacks.pt.trace.json.gz"
 TOLERANCE = 0.02  # of the faulty step
-COMMAND_SECONDS_MAX = 200
 HEAD = ("fault", "good ms", "bad ms", "saved ms", "trace ms", "first finding", "saving ms", "line")
-
-
-class Failed(Exception):
-    pass
 
 
 class Table:
@@ -87,26 +83,6 @@ def row_text(row):
     saving = row["saving_ms"]
     interval = f"[{saving[0]:.2f}, {saving[1]:.2f}]" if saving else "-"
     return (row["fault"], *cells, row["first"] or "-", interval, row["line"] or "-")
-
-
-def call(*command):
-    words = [str(word) for word in command]
-    try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=COMMAND_SECONDS_MAX,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        raise Failed(f"{words[:3]} took more than {COMMAND_SECONDS_MAX} s") from late
-    if done.returncode:
-        end = " | ".join((done.stdout + done.stderr).strip().splitlines()[-3:])
-        raise Failed(f"exit status {done.returncode} of {' '.join(words)}: {end}")
-    return done.stdout
 
 
 def marked_lines(program, fault):

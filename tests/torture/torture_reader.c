@@ -45,7 +45,8 @@ static void reset_reads(void)
     reads.size_max = SIZE_MAX;
 }
 
-enum { PLAIN, GZIP, ZSTD, DAMAGED, KINDS };
+/* PARTS is read by several threads, ZSTD is decompressed by a second one. */
+enum { PLAIN, GZIP, ZSTD, DAMAGED, PARTS, KINDS };
 
 static char paths[KINDS][64];
 
@@ -54,6 +55,21 @@ static int write_file(int kind, const char *bytes, size_t size)
     (void)snprintf(paths[kind], sizeof(paths[kind]), "/tmp/ks_torture_%d_%d", (int)getpid(), kind);
     FILE *file = fopen(paths[kind], "wb");
     return file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0 ? 0 : -1;
+}
+
+/* Events enough for three parts of a few small windows. */
+static int write_parts(void)
+{
+    static char text[16384];
+    size_t len = (size_t)sprintf(text, "{\"traceEvents\": [");
+    for (int i = 0; i < 60; i++) {
+        len += (size_t)sprintf(text + len,
+                               "%s{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"op%d\", "
+                               "\"pid\": 1, \"tid\": %d, \"ts\": %d.000, \"dur\": 1.000}",
+                               i > 0 ? ", " : "", i % 7, i % 3, i);
+    }
+    len += (size_t)sprintf(text + len, "]}");
+    return write_file(PARTS, text, len);
 }
 
 static int write_files(void **state)
@@ -79,7 +95,7 @@ static int write_files(void **state)
         "\"name\": \"a\xff\", \"args\": {\"Input Dims\": [[1,2]], \"Input type\": [\"\xff\"]}}, "
         "{\"ph\": \"B\", \"name\": \"o\", \"ts\": 2}, {\"ph\": \"b\", \"id\": \"x\", \"ts\": 3}, "
         "{\"ph\": \"X\", \"ts\": 4, \"dur\": 1, \"name\": \"a\"b\"}, {\"ph\": \"X\" ";
-    return failed | write_file(DAMAGED, BROKEN, sizeof(BROKEN) - 1);
+    return failed | write_file(DAMAGED, BROKEN, sizeof(BROKEN) - 1) | write_parts();
 }
 
 static int remove_files(void **state)
@@ -95,7 +111,12 @@ static int remove_files(void **state)
 static enum ks_status read_all(int kind, struct ks_text *out, struct ks_err *err)
 {
     const char *list[] = {paths[kind]};
-    struct ks_read_options options = {.paths = list, .path_count = 1};
+    struct ks_read_options options = {.paths = list,
+                                      .path_count = 1,
+                                      .threads = kind == PARTS  ? 3
+                                                 : kind == ZSTD ? 2
+                                                                : 1,
+                                      .window_bytes = kind == PARTS || kind == ZSTD ? 64 : 0};
     struct ks_trace_options trace_options = {.chunk_rows = 4};
     struct ks_trace_builder *builder = NULL;
     KS_TRY(ks_trace_builder_create(&trace_options, &builder, err));

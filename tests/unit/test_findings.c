@@ -97,6 +97,36 @@ static void test_order(void **state)
     end(6);
 }
 
+/* What a graph would repair comes behind what hinders one, however much it saves, but not behind
+ * what is not worth a note. */
+static void test_graphs_come_last(void **state)
+{
+    (void)state;
+    static const struct ks_rule wanting = {.id = "wanting", .title = "w", .wants_graphs = true};
+    static const struct ks_rule hinders_b = {.id = "b", .title = "b", .hinders_graphs = true};
+    static const struct ks_rule hinders_c = {.id = "c", .title = "c", .hinders_graphs = true};
+    start();
+    add(&wanting, "1", 400, 400);
+    add(&time_a, "2", 300, 300);
+    add(&hinders_b, "3", 100, 100);
+    add(&time_b, "4", 60, 60);
+    add(&hinders_c, "5", 20, 20); /* under 5 % */
+    settle();
+    check(0, &time_a, 300, 300);
+    check(1, &hinders_b, 100, 100);
+    check(2, &wanting, 400, 400);
+    check(3, &time_b, 60, 60);
+    check(4, &hinders_c, 20, 20);
+    end(5);
+    start();
+    add(&hinders_b, "1", 200, 200); /* it comes first anyway */
+    add(&wanting, "2", 100, 100);
+    settle();
+    check(0, &hinders_b, 200, 200);
+    check(1, &wanting, 100, 100);
+    end(2);
+}
+
 static void test_order_of_equals(void **state)
 {
     (void)state;
@@ -272,10 +302,15 @@ static void test_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),         cmocka_unit_test(test_order_of_equals),
-        cmocka_unit_test(test_share_of_note), cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_cut_in_trace),  cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_confidence),    cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_graphs_come_last),
+        cmocka_unit_test(test_order_of_equals),
+        cmocka_unit_test(test_share_of_note),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_cut_in_trace),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_confidence),
+        cmocka_unit_test(test_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,23 @@ static void small_copies(int64_t at, int64_t corr)
            {0, 7, KERNEL, "gemm", 68, 2, corr + 2});
 }
 
+/* Code of its own lies between. */
+static void small_copies_apart(int64_t at, int64_t corr)
+{
+    HOST({1, OP, "aten::copy_", 24, 10}, {1, CALL, "cudaMemcpyAsync", 26, 2, .corr = corr},
+         {1, OP, "aten::copy_", 300, 10}, {1, CALL, "cudaMemcpyAsync", 302, 2, .corr = corr + 1});
+    DEVICE({0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", 30, 1, corr, .bytes = 4},
+           {0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", 306, 1, corr + 1, .bytes = 4});
+}
+
+/* The one has nothing to do with the other. */
+static void read_and_copy(int64_t at, int64_t corr)
+{
+    HOST({1, OP, "aten::item", 24, 10}, {1, CALL, "cudaStreamSynchronize", 26, 2},
+         {1, OP, "aten::copy_", 40, 10}, {1, CALL, "cudaMemcpyAsync", 42, 2, .corr = corr});
+    DEVICE({0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", 46, 1, corr, .bytes = 4});
+}
+
 static void large_copy(int64_t at, int64_t corr)
 {
     HOST({1, OP, "aten::copy_", 24, 10}, {1, CALL, "cudaMemcpyAsync", 26, 2, .corr = corr});
@@ -153,6 +170,10 @@ static void test_operators_left_out(void **state)
     check_drop(small_copy, KS_REPLAY_SMALL_PREPARED | KS_REPLAY_BETWEEN, 86); /* up to the copy */
     check_drop(small_copies, KS_REPLAY_SMALL_COPY, 80);
     check_drop(small_copies, KS_REPLAY_SMALL_COPY | KS_REPLAY_BETWEEN, 74);
+    struct ks_replay_change change = unchanged;
+    change.drop = KS_REPLAY_SMALL_COPY | KS_REPLAY_BETWEEN;
+    check_layout_under(small_copies_apart, 600, change, 580);
+    check_drop(read_and_copy, KS_REPLAY_READ | KS_REPLAY_BETWEEN, 90);
     check_drop(small_copy, KS_REPLAY_READ | KS_REPLAY_READ_PREPARED, 100);
     check_drop(large_copy, KS_REPLAY_SMALL_COPY, 100);
 }

@@ -47,6 +47,42 @@ static void test_steps(void **state)
     check_steps(4, 0, true, false, 0);
 }
 
+/* Twenty steps of so many rows, beside their launch; all others are operators. */
+static size_t steps_of_rows(int64_t rows)
+{
+    static const char *const names[] = {
+        "ProfilerStep#1",  "ProfilerStep#2",  "ProfilerStep#3",  "ProfilerStep#4",
+        "ProfilerStep#5",  "ProfilerStep#6",  "ProfilerStep#7",  "ProfilerStep#8",
+        "ProfilerStep#9",  "ProfilerStep#10", "ProfilerStep#11", "ProfilerStep#12",
+        "ProfilerStep#13", "ProfilerStep#14", "ProfilerStep#15", "ProfilerStep#16",
+        "ProfilerStep#17", "ProfilerStep#18", "ProfilerStep#19", "ProfilerStep#20"};
+    facts_fixture_init(&f, 0, 0);
+    for (size_t i = 0; i < KS_COUNT_OF(names); i++) {
+        int64_t at = (int64_t)i * 100000;
+        int64_t corr = (int64_t)i + 1;
+        HOST({1, NOTE, names[i], 0, 100000}, {1, CALL, "cudaLaunchKernel", 10, 2, .corr = corr});
+        for (int64_t row = 1; row < rows; row++) {
+            HOST({1, OP, "aten::mm", 10 + 2 * row, 1});
+        }
+        DEVICE({0, 7, KERNEL, "gemm", 20, 10, corr});
+    }
+    facts_fixture_compute(&f, NULL);
+    assert_non_null(f.facts.replays[0]);
+    size_t steps = f.facts.replays[0]->step_count;
+    facts_fixture_release(&f);
+    return steps;
+}
+
+/* Steps of many rows: as many as 150,000 row ends allow, by the mean, and two at least. */
+static void test_enough_steps(void **state)
+{
+    (void)state;
+    assert_int_equal(steps_of_rows(100), 16);
+    assert_int_equal(steps_of_rows(15000),
+                     5); /* 30,002 ends a step; the mean counts one step more */
+    assert_int_equal(steps_of_rows(45000), 2);
+}
+
 static size_t steps_within(size_t steps, size_t points, size_t works)
 {
     struct ks_err err = {0};
@@ -209,9 +245,8 @@ static void test_extreme_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_drawn),
+        cmocka_unit_test(test_steps),         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_enough_steps),  cmocka_unit_test(test_drawn),
         cmocka_unit_test(test_extreme_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

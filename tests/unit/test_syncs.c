@@ -318,6 +318,24 @@ static void test_copies_on_two_devices(void **state)
     facts_fixture_release(&f);
 }
 
+/* Two calls of a thread that begin at one moment: each has its own copy. */
+static void test_calls_at_one_moment(void **state)
+{
+    (void)state;
+    facts_fixture_init(&f, 0, 0);
+    HOST(&f, {1, NOTE, "ProfilerStep#1", 0, 100}, {1, CALL, "cudaGraphLaunch", 10, 5, .corr = 1},
+         {1, CALL, "cudaMemcpyAsync", 10, 0, .corr = 2});
+    DEVICE(&f, {0, 7, MEMCPY, "Memcpy DtoD (Device -> Device)", 20, 4, 1, .bytes = 8},
+           {0, 7, MEMCPY, "Memcpy HtoD (Pinned -> Device)", 30, 6, 2, .bytes = 16});
+    facts_fixture_compute(&f, NULL);
+    assert_int_equal(f.facts.copy_site_count, 2);
+    check_names(&f.facts.copy_sites[0], "cudaMemcpyAsync", "cudaMemcpyAsync");
+    assert_int_equal(f.facts.copy_sites[0].count, 1);
+    assert_int_equal(f.facts.copy_sites[0].bytes, 16);
+    assert_int_equal(f.facts.copy_sites[1].bytes, 8);
+    facts_fixture_release(&f);
+}
+
 static void check_kinds(const char *call, unsigned kinds)
 {
     assert_int_equal(ks_call_kinds_of(ks_row_names_classify(ks_str_from(call))), kinds);
@@ -363,11 +381,17 @@ static void test_operator_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worked_example),   cmocka_unit_test(test_autograd_thread),
-        cmocka_unit_test(test_nested_backward),  cmocka_unit_test(test_lines_and_shares),
-        cmocka_unit_test(test_second_recording), cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_cut_step),         cmocka_unit_test(test_ranks_with_frames),
-        cmocka_unit_test(test_outside_of_steps), cmocka_unit_test(test_copies_on_two_devices),
+        cmocka_unit_test(test_worked_example),
+        cmocka_unit_test(test_autograd_thread),
+        cmocka_unit_test(test_nested_backward),
+        cmocka_unit_test(test_lines_and_shares),
+        cmocka_unit_test(test_second_recording),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_cut_step),
+        cmocka_unit_test(test_ranks_with_frames),
+        cmocka_unit_test(test_outside_of_steps),
+        cmocka_unit_test(test_copies_on_two_devices),
+        cmocka_unit_test(test_calls_at_one_moment),
         cmocka_unit_test(test_operator_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

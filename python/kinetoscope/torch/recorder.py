@@ -314,23 +314,24 @@ class Recorder:
         if self._wants_stacks(window):
             self._phase = RECORDING
             self._softly(self._open_window, STACKS)
-        else:
-            self._wait_again_or_rest()
+            return
+        if window.purpose is TIMES and self._spec.has_stacks:
+            self._notes["stacks_failure"] = "a step with Python stacks would exceed the size limit"
+        self._wait_again_or_rest()
 
     def _is_followed(self, window):
-        """Does another window begin at once, or nearly so, when this one ends?"""
+        """Does another session begin at once, or nearly so, when this window ends? Nobody knows
+        when a program that has a profiler of its own starts it again."""
         is_last = self._spec.repeat and self._windows_done + 1 >= self._spec.repeat
         wait = AUTO_WAIT_MAX if self._spec.wait is None else self._spec.wait
-        return self._wants_stacks(window) or (not is_last and wait < STEPS_APART_MIN)
+        is_next_near = not is_last and wait < STEPS_APART_MIN
+        return self._has_met_other or self._wants_stacks(window) or is_next_near
 
     def _wants_stacks(self, window):
         if window.purpose is STACKS or not self._spec.has_stacks:
             return False
         bytes_per_step = window.bytes_estimated // max(window.recorded_count, 1)
-        if bytes_per_step * STACKS_GROWTH <= self._spec.bytes_max:
-            return True
-        self._notes["stacks_failure"] = "a step with Python stacks would exceed the size limit"
-        return False
+        return bytes_per_step * STACKS_GROWTH <= self._spec.bytes_max
 
     def _wait_again_or_rest(self):
         self._windows_done += 1

@@ -1,0 +1,30 @@
+"""Programs that the checks of this folder start."""
+
+import subprocess
+
+SECONDS_MAX = 200
+
+
+class Failed(Exception):
+    pass
+
+
+def call(*command):
+    """What the program prints; Failed when it ends with another status than 0, or not in time."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise Failed(f"{words[:3]} took more than {SECONDS_MAX} s") from late
+    if done.returncode:
+        end = " | ".join((done.stdout + done.stderr).strip().splitlines()[-3:])
+        raise Failed(f"exit status {done.returncode} of {' '.join(words)}: {end}")
+    return done.stdout

@@ -1,0 +1,191 @@
+/* Goal: learned texts are found where they stand and nowhere else, and the vector forms of both
+ * looks agree with their scalar twins. Method: texts that differ in one byte, and random ones. */
+#include "read/kineto_layout.h"
+
+#include <stdio.h>
+
+#include "cmocka_all.h"
+#include "numbers.h"
+#include "read/kineto_dims.h"
+
+enum { PAD = 64 };
+
+static unsigned learn(struct kineto_layout *layout, unsigned before, const char *text, uint8_t how,
+                      bool is_first)
+{
+    size_t len = strlen(text);
+    struct kineto_step meaning = {.how = how, .size = (uint8_t)len};
+    return kineto_layout_learn(layout, before, text, text + len, &meaning, is_first);
+}
+
+static unsigned match(struct kineto_layout *layout, unsigned before, const char *text)
+{
+    char padded[100 + PAD] = {0};
+    memcpy(padded, text, strlen(text));
+    return kineto_layout_match(layout, before, padded);
+}
+
+static void test_learn(void **state)
+{
+    (void)state;
+    struct kineto_layout layout;
+    kineto_layout_init(&layout);
+    assert_int_equal(match(&layout, LAYOUT_EVENT, "{\"ph\": \"X\""), 0);
+    unsigned phase = learn(&layout, LAYOUT_EVENT, "{\"ph\": ", 3, false);
+    unsigned name = learn(&layout, phase, ", \"name\": ", 4, false);
+    unsigned cat = learn(&layout, phase, ", \"cat\": ", 5, false);
+    assert_true(phase >= LAYOUT_FREE && name > phase && cat > name);
+    assert_int_equal(match(&layout, LAYOUT_EVENT, "{\"ph\": \"X\""), phase);
+    assert_int_equal(match(&layout, LAYOUT_EVENT, "{\"ph\":\"X\""), 0);
+    assert_int_equal(match(&layout, phase, ", \"cat\": "), cat);
+    assert_int_equal(match(&layout, phase, ", \"name\": "), name);
+    assert_int_equal(match(&layout, name, ", \"cat\": "), 0);
+    /* The same text is the same step, wherever it stands; another meaning makes another step. */
+    assert_int_equal(learn(&layout, cat, ", \"name\": ", 4, false), name);
+    assert_int_not_equal(learn(&layout, LAYOUT_ARGS, ", \"name\": ", 6, false), name);
+    /* What is longer is tried first when it was learned so: "4" begins "41", too. */
+    unsigned four = learn(&layout, cat, ", \"pid\": 4", 7, true);
+    unsigned forty_one = learn(&layout, cat, ", \"pid\": 41", 7, true);
+    assert_int_equal(match(&layout, cat, ", \"pid\": 41,"), forty_one);
+    assert_int_equal(match(&layout, cat, ", \"pid\": 42,"), four);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct kineto_layout layout;
+    kineto_layout_init(&layout);
+    char text[LAYOUT_TEXT_MAX + 2];
+    memset(text, 'x', sizeof(text) - 1);
+    text[LAYOUT_TEXT_MAX + 1] = '\0';
+    assert_int_equal(learn(&layout, LAYOUT_EVENT, text, 1, false), 0);
+    text[LAYOUT_TEXT_MAX] = '\0';
+    unsigned step = learn(&layout, LAYOUT_EVENT, text, 1, false);
+    assert_int_equal(match(&layout, LAYOUT_EVENT, text), step);
+    for (size_t i = 0; i < LAYOUT_TEXT_MAX; i++) {
+        text[i] = 'y';
+        assert_int_equal(match(&layout, LAYOUT_EVENT, text), 0);
+        text[i] = 'x';
+    }
+    assert_int_equal(learn(&layout, LAYOUT_EVENT, "", 1, false), 0);
+    struct kineto_step meaning = {.how = 1, .size = 3};
+    static const char with_nul[] = "a\0b";
+    assert_int_equal(
+        kineto_layout_learn(&layout, LAYOUT_EVENT, with_nul, with_nul + 3, &meaning, false), 0);
+}
+
+/* More texts than there is room for: the newest is always there. */
+static void test_overflow(void **state)
+{
+    (void)state;
+    struct kineto_layout layout;
+    kineto_layout_init(&layout);
+    for (int i = 0; i < 3000; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "key %d:", i);
+        unsigned step = learn(&layout, LAYOUT_ARGS, text, 1, false);
+        assert_true(step >= LAYOUT_FREE && step < LAYOUT_STEPS_MAX);
+        assert_int_equal(match(&layout, LAYOUT_ARGS, text), step);
+    }
+}
+
+static void test_match_twin(void **state)
+{
+    (void)state;
+    struct numbers numbers = {5};
+    for (int round = 0; round < 20000; round++) {
+        struct kineto_layout layout;
+        kineto_layout_init(&layout);
+        char text[LAYOUT_TEXT_MAX + PAD] = {0};
+        size_t len = 1 + (size_t)numbers_below(&numbers, LAYOUT_TEXT_MAX);
+        for (size_t i = 0; i < len; i++) {
+            text[i] = (char)(1 + numbers_below(&numbers, 255));
+        }
+        struct kineto_step meaning = {.how = 1};
+        unsigned step =
+            kineto_layout_learn(&layout, LAYOUT_EVENT, text, text + len, &meaning, false);
+        text[numbers_below(&numbers, sizeof(text))] ^= (char)numbers_below(&numbers, 2);
+        text[numbers_below(&numbers, LAYOUT_TEXT_MAX)] ^= (char)(numbers_below(&numbers, 2) << 7);
+        assert_int_equal(kineto_step_matches(&layout.steps[step], text),
+                         kineto_step_matches_scalar(&layout.steps[step], text));
+    }
+}
+
+/* The vector form may say no where the twin says yes only where brackets do not pair. */
+static void check_dims(const char *text, bool is_canonical)
+{
+    char padded[200 + PAD] = {0};
+    struct ks_str raw = {padded, strlen(text)};
+    memcpy(padded, text, raw.len);
+    assert_int_equal(kineto_dims_are_canonical(raw), is_canonical);
+    assert_int_equal(kineto_dims_are_canonical_scalar(raw), is_canonical);
+}
+
+static void test_dims(void **state)
+{
+    (void)state;
+    check_dims("[]", true);
+    check_dims("[[]]", true);
+    check_dims("[[], [100, 1], [1], []]", true);
+    check_dims("[[4096, 100], [4096], [], [], [100, 4096, 3, 224, 224], []]", true);
+    check_dims("[[4096,100]]", false);
+    check_dims("[[4096, 100],[1]]", false);
+    check_dims("[[4096,  100]]", false);
+    check_dims("[ [4096, 100]]", false);
+    check_dims("[[[1, 2]], []]", false);
+    check_dims("[[1], [2, [3]]]", false);
+    check_dims("[[],\n[1]]", false);
+    check_dims("[[], [1],]", false);
+    check_dims("7", false);
+    check_dims("", false);
+}
+
+/* Arrays that pair their brackets, as all are that the reader took by the grammar. */
+static void random_array(struct numbers *numbers, char *text, size_t *len, int depth)
+{
+    text[(*len)++] = '[';
+    uint64_t count = numbers_below(numbers, depth == 0 ? 6 : 4);
+    for (uint64_t i = 0; i < count && *len < 150; i++) {
+        bool is_last_level = depth == 1 + (numbers_below(numbers, 20) == 0);
+        if (is_last_level || numbers_below(numbers, 4) == 0) {
+            *len += (size_t)sprintf(text + *len, "%u", (unsigned)numbers_below(numbers, 3000));
+        } else {
+            random_array(numbers, text, len, depth + 1);
+        }
+        if (i + 1 < count) {
+            static const char *const COMMAS[] = {",", ",  ", ",\n", " , "};
+            bool is_odd = numbers_below(numbers, 60) == 0;
+            *len += (size_t)sprintf(text + *len, "%s",
+                                    is_odd ? COMMAS[numbers_below(numbers, 4)] : ", ");
+        }
+    }
+    text[(*len)++] = ']';
+}
+
+static void test_dims_twin(void **state)
+{
+    (void)state;
+    struct numbers numbers = {9};
+    int yes = 0;
+    for (int round = 0; round < 20000; round++) {
+        char text[400 + PAD] = {0};
+        size_t len = 0;
+        random_array(&numbers, text, &len, 0);
+        memset(text + len, 0xFF, PAD);
+        struct ks_str raw = {text, len};
+        bool is_canonical = kineto_dims_are_canonical_scalar(raw);
+        assert_int_equal(kineto_dims_are_canonical(raw), is_canonical);
+        yes += is_canonical;
+    }
+    assert_true(yes > 1000 && yes < 19000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_learn),    cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_overflow), cmocka_unit_test(test_match_twin),
+        cmocka_unit_test(test_dims),     cmocka_unit_test(test_dims_twin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
