@@ -82,7 +82,7 @@ static struct ks_cell input_end(const struct ks_view *view, size_t row)
 /* Only of a run that is not over yet: of all others it goes without saying. */
 static bool has_running(const struct ks_view *view)
 {
-    return ks_view_running_count(view) > 0;
+    return view->facts->running_count > 0;
 }
 
 static const struct ks_column input_columns[] = {

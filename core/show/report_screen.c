@@ -158,7 +158,7 @@ static void write_inputs(struct screen *screen)
         ks_text_printf(&screen->out, "and %u more files: --table inputs\n", count - shown);
     }
     write_damage(screen);
-    if (ks_view_running_count(screen->view) > 0) {
+    if (screen->view->facts->running_count > 0) {
         label(screen, "");
         ks_text_printf(&screen->out,
                        "the program is still running: this is what is there so far\n");

@@ -11,15 +11,6 @@ struct ks_str ks_view_path(const struct ks_view *view, uint32_t source)
     return ks_trace_str(view->trace, ks_trace_source(view->trace, source)->path);
 }
 
-size_t ks_view_running_count(const struct ks_view *view)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < ks_trace_source_count(view->trace); i++) {
-        count += ks_trace_source(view->trace, i)->is_running;
-    }
-    return count;
-}
-
 struct ks_str ks_view_str(const struct ks_view *view, struct ks_strid id)
 {
     return ks_trace_str(view->trace, id);
