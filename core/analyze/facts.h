@@ -302,6 +302,41 @@ struct ks_input_fact {
     struct ks_strid name;   /* the loader span's name */
 };
 
+/* What the allocator of a device holds from step to step (docs/analyses/memory_steps.md). */
+struct ks_memory_fact {
+    uint32_t source;
+    int64_t device;               /* ordinal; -1: the host */
+    int64_t total_bytes;          /* of the device; KS_UNKNOWN */
+    int64_t peak_allocated_bytes; /* KS_UNKNOWN: no event says, as the next one */
+    int64_t peak_reserved_bytes;
+    int64_t step_count;     /* complete steps with events */
+    int64_t growth_bytes;   /* from step to step; 0: it does not grow */
+    int64_t rise_bytes;     /* most less least inside of a step, mean; KS_UNKNOWN without steps */
+    int64_t largest_bytes;  /* of one allocation in a step */
+    int64_t held_bytes;     /* growing: of one step's allocations, never freed ... */
+    struct ks_strid held_op; /* ... and the operator that made most of it, 0 unknown */
+    int64_t held_op_bytes;
+};
+
+/* What the driver is asked for in a complete step: memory of a device, which takes the host long
+ * (docs/analyses/driver_memory.md). */
+struct ks_driver_memory {
+    double takes;         /* calls that take memory */
+    double gives;         /* calls that give it back */
+    double gives_outside; /* of these, outside of operators: the program asked for it */
+    double steps_share;   /* steps with calls of both kinds, of all */
+    int64_t calls_ns;     /* host time of all these calls */
+    int64_t before_ns;    /* code of the program directly before it gives some back */
+    struct ks_strid op;   /* outermost operator that takes most; 0 none */
+};
+
+/* The graph that a source records for a backward pass (docs/analyses/autograd_graph.md). */
+struct ks_graph_fact {
+    bool has_backward;  /* backward or optimizer rows, in a step or not */
+    double nodes;       /* operators a complete step records in the graph */
+    struct ks_strid op; /* that records most of them, 0 none */
+};
+
 /* What one file alone says of its launches and its recorder, so that the facts of a rank do not
  * depend on which others are read with it. */
 /* What one kind of call costs in a complete step, all places together. */
@@ -404,6 +439,10 @@ struct ks_facts {
     size_t round_trip_count;
     struct ks_trip_span *trip_spans; /* by thread and time */
     size_t trip_span_count;
+    struct ks_memory_fact *memory; /* by source; NULL: no events */
+    size_t memory_count;
+    struct ks_driver_memory driver_memory;
+    struct ks_graph_fact *graphs; /* one for each source */
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;

@@ -9,7 +9,9 @@ static const struct ks_analysis analyses[] = {
     {"idle", ks_idle_compute},           {"gpu copies", ks_gpu_copies_compute},
     {"syncs", ks_syncs_compute},         {"round trips", ks_round_trips_compute},
     {"replays", ks_replays_compute},     {"mean step", ks_mean_step_compute},
-    {"operators", ks_operators_compute},
+    {"operators", ks_operators_compute}, {"memory steps", ks_memory_steps_compute},
+    {"driver memory", ks_driver_memory_compute},
+    {"autograd graph", ks_autograd_graph_compute},
 };
 
 const struct ks_analysis *ks_analysis_at(size_t index)

@@ -35,6 +35,8 @@ enum {
     KS_REPLAY_SMALL_PREPARED = 8, /* host operators directly before them */
     KS_REPLAY_ROUND_TRIP = 16,    /* bring a tensor to the host, work on it there, take it back */
     KS_REPLAY_BETWEEN = 32,       /* none: the time between two of these that follow each other */
+    KS_REPLAY_MEMORY = 256,       /* none: calls that take memory of a device or give it back */
+    KS_REPLAY_BEFORE_FREE = 512,  /* none: code of the program directly before it gives some back */
 };
 
 struct ks_replay_change {

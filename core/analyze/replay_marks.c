@@ -22,8 +22,8 @@ void ks_replay_mark_call(struct ks_replay_list *list, const struct ks_replay_cal
 
 static void mark(struct ks_replay_list *list, uint32_t begin, uint32_t end, unsigned marks)
 {
-    list->items[begin].marks |= (uint8_t)marks;
-    list->items[end].marks |= (uint8_t)marks;
+    list->items[begin].marks |= (uint16_t)marks;
+    list->items[end].marks |= (uint16_t)marks;
 }
 
 /* Host operators, and for a read the one that computes the value; the operator that was closed
