@@ -15,5 +15,6 @@ extern const struct ks_rule ks_rule_device_round_trip;
 extern const struct ks_rule ks_rule_memory_growth;
 extern const struct ks_rule ks_rule_memory_allocator_churn;
 extern const struct ks_rule ks_rule_inference_grad_enabled;
+extern const struct ks_rule ks_rule_compile_recompiles;
 
 #endif

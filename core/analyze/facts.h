@@ -337,6 +337,19 @@ struct ks_graph_fact {
     struct ks_strid op; /* that records most of them, 0 none */
 };
 
+/* Compiling inside of complete steps (docs/analyses/compiles.md); times are of a mean one. */
+struct ks_compile_fact {
+    double compiles;      /* of one function each */
+    int64_t attempts_max; /* highest number of a compilation of its function; -1 unknown */
+    int64_t sure_ns;      /* from the first to the last mark of the compiler */
+    int64_t most_ns;      /* and in compiled code that holds marks */
+    int64_t recording_ns; /* estimated cost of recording the rows of these steps */
+    size_t steps_with;    /* steps that compile */
+    int64_t steps[KS_SITE_STEPS_MAX]; /* numbers of the first of them */
+    size_t step_count;
+    struct ks_strid dims[2]; /* inputs of the compiled function in two steps, if they differ */
+};
+
 /* What one file alone says of its launches and its recorder, so that the facts of a rank do not
  * depend on which others are read with it. */
 /* What one kind of call costs in a complete step, all places together. */
@@ -442,6 +455,7 @@ struct ks_facts {
     struct ks_memory_fact *memory; /* by source; NULL: no events */
     size_t memory_count;
     struct ks_driver_memory driver_memory;
+    struct ks_compile_fact compiles;
     struct ks_graph_fact *graphs; /* one for each source */
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
