@@ -350,6 +350,49 @@ struct ks_compile_fact {
     struct ks_strid dims[2]; /* inputs of the compiled function in two steps, if they differ */
 };
 
+/* Collectives and waiting of one rank; times are of a mean complete step. */
+struct ks_rank_fact {
+    uint32_t source;
+    int64_t rank; /* -1 unknown */
+    double collectives;
+    double matched;              /* of these, with partners on all ranks */
+    int64_t comm_ns;             /* their sum */
+    int64_t exposed_ns;          /* of it, no kernel runs meanwhile */
+    int64_t exposed_transfer_ns; /* of this, at most: not waiting for a rank that comes later */
+    int64_t wait_ns;             /* waiting for ranks that come later */
+    int64_t compute_ns;          /* union of kernels that are no collectives */
+    int64_t idle_by_cause_ns[KS_IDLE_COUNT];
+};
+
+/* Collectives that sum up gradients; counts and bytes are of a mean complete step of a rank. */
+struct ks_gradient_fact {
+    double count;
+    double bytes;
+    double small; /* of KS_SMALL_BUCKET_BYTES_MIN to KS_SMALL_BUCKET_BYTES_MAX bytes */
+    double small_bytes;
+    int64_t small_transfer_ns; /* on the rank where each is shortest */
+    struct ks_strid dtype;     /* of the last one, 0 unknown */
+    int64_t micro_batches;     /* forward passes between optimizer steps, most ... */
+    size_t windows;            /* ... of these, with gradients summed up after each of them */
+    size_t windows_spared;     /* only after the last of several */
+};
+
+enum { KS_SMALL_BUCKET_BYTES_MIN = 32 * 1024, KS_SMALL_BUCKET_BYTES_MAX = 4 * 1024 * 1024 };
+
+/* Collectives of complete steps (docs/analyses/collectives.md). */
+struct ks_comm_fact {
+    struct ks_rank_fact *ranks; /* one for each source; NULL: no step has collectives */
+    size_t rank_count;
+    size_t steps_compared; /* on all ranks, all collectives matched; 0: the rest is unknown */
+    size_t late;           /* index of the rank that others wait for most */
+    size_t late_steps;     /* steps in which it comes last */
+    int64_t late_ns;       /* how long half of the others wait for it, mean step */
+    int64_t late_excess_ns[KS_IDLE_COUNT]; /* its idle time less the median of the others' */
+    int64_t late_excess_compute_ns;        /* the same of compute */
+    int64_t uneven_ns; /* most less mean compute where who computes most comes last; mean step */
+    struct ks_gradient_fact gradients;
+};
+
 /* What one file alone says of its launches and its recorder, so that the facts of a rank do not
  * depend on which others are read with it. */
 /* What one kind of call costs in a complete step, all places together. */
@@ -455,6 +498,7 @@ struct ks_facts {
     struct ks_memory_fact *memory; /* by source; NULL: no events */
     size_t memory_count;
     struct ks_driver_memory driver_memory;
+    struct ks_comm_fact comm;
     struct ks_compile_fact compiles;
     struct ks_graph_fact *graphs; /* one for each source */
     struct ks_link_fact links;

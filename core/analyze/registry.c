@@ -12,7 +12,7 @@ static const struct ks_analysis analyses[] = {
     {"operators", ks_operators_compute}, {"memory steps", ks_memory_steps_compute},
     {"driver memory", ks_driver_memory_compute},
     {"autograd graph", ks_autograd_graph_compute},
-    {"compiles", ks_compiles_compute},
+    {"compiles", ks_compiles_compute},   {"collectives", ks_collectives_compute},
 };
 
 const struct ks_analysis *ks_analysis_at(size_t index)

@@ -37,6 +37,7 @@ enum {
     KS_REPLAY_BETWEEN = 32,       /* none: the time between two of these that follow each other */
     KS_REPLAY_MEMORY = 256,       /* none: calls that take memory of a device or give it back */
     KS_REPLAY_BEFORE_FREE = 512,  /* none: code of the program directly before it gives some back */
+    KS_REPLAY_COLLECTIVE = 1024,  /* start collectives */
 };
 
 struct ks_replay_change {
@@ -50,11 +51,14 @@ struct ks_replay_change {
     double short_factor;  /* part of GPU work of KS_REPLAY_SHORT_NS_MAX and less that stays */
     bool waits_for_ranks; /* collectives take as long as recorded; else as on the rank that
                            * arrived last, where nobody else is waited for */
+    bool keeps_collectives;   /* collectives of operators that are left out run all the same */
+    double collective_factor; /* part of the time of collectives that stays */
 };
 
 /* Nothing is different, but that no rank waits for another. */
 #define KS_REPLAY_UNCHANGED                                                                        \
-    ((struct ks_replay_change){.launch_factor = 1, .gap_factor = 1, .short_factor = 1})
+    ((struct ks_replay_change){                                                                    \
+        .launch_factor = 1, .gap_factor = 1, .short_factor = 1, .collective_factor = 1})
 
 struct ks_replay;
 

@@ -61,6 +61,10 @@ static enum ks_status close_row(struct ks_replay_list *list, struct ks_replay_ro
         parent->child_count++;
         parent->child_ns = ks_sum_add(parent->child_ns, ks_sum_sub(row->end_ns, row->start_ns));
     }
+    if (row->is_comm) {
+        list->items[row->begin].marks |= KS_REPLAY_COLLECTIVE;
+        list->items[row->end].marks |= KS_REPLAY_COLLECTIVE;
+    }
     list->aten_depth -= row->is_aten;
     if (row->is_aten && list->aten_depth == 0) {
         ks_replay_mark_outermost(list, row);

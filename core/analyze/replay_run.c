@@ -81,6 +81,7 @@ static void launch(struct run *run, uint32_t index)
         start_ns = later(start_ns, run->work_end_ns[work->other] + (double)work->other_delay_ns);
     }
     int64_t dur_ns = run->change.waits_for_ranks ? work->dur_ns : work->alone_ns;
+    part *= work->is_collective ? run->change.collective_factor : 1;
     run->work_end_ns[index] = start_ns + part * (double)dur_ns;
     double *free_ns = &run->stream_free_ns[work->stream];
     *free_ns = later(*free_ns, run->work_end_ns[index]);
@@ -95,7 +96,8 @@ static void begin_call(struct run *run, uint32_t index, bool is_dropped)
     const struct ks_replay_call *call = &run->replay->calls[index];
     run->memory_calls += call->is_memory && (run->change.drop & KS_REPLAY_MEMORY);
     for (uint32_t i = call->work_begin; i < call->work_end; i++) {
-        if (is_dropped) { /* what comes behind it on its stream finds the stream free */
+        bool is_kept = run->change.keeps_collectives && run->replay->works[i].is_collective;
+        if (is_dropped && !is_kept) { /* what comes behind it on its stream finds the stream free */
             run->work_end_ns[i] = run->stream_free_ns[run->replay->works[i].stream];
         } else {
             launch(run, i);
