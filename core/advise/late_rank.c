@@ -54,8 +54,12 @@ struct ks_late_rank ks_late_rank_find(const struct ks_facts *facts)
             late.cause = own[i];
         }
     }
-    if ((double)late.excess_ns >= explained_min * (double)comm->late_ns) {
+    int64_t launch_ns = comm->late_excess_ns[KS_IDLE_LAUNCH];
+    double wanted_ns = explained_min * (double)comm->late_ns;
+    if ((double)late.excess_ns >= wanted_ns) {
         late.rank = &comm->ranks[comm->late];
+    } else if ((double)launch_ns >= wanted_ns) {
+        late = (struct ks_late_rank){&comm->ranks[comm->late], KS_IDLE_LAUNCH, launch_ns};
     }
     return late;
 }

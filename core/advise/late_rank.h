@@ -7,15 +7,15 @@
 struct ks_late_rank {
     const struct ks_rank_fact *rank; /* NULL: none comes last for a reason of its own */
     enum ks_idle_cause cause;        /* what it does more than the others most of all */
-    int64_t excess_ns;               /* ... and how long, all causes of its own together */
+    int64_t excess_ns; /* ... and how long, all causes of its own together; launching: alone */
 };
 
 /* Can waiting of ranks be compared? False: `check` says why not. */
 bool ks_late_rank_can_judge(const struct ks_facts *facts, struct ks_check *check);
 
-/* The rank that the same number of others wait for in nearly each step, if what it does on its own
- * explains the waiting: code between operators, waiting for batches, reading values or asking for
- * memory. Launching more slowly is no reason: ranks differ in what recording costs them. */
+/* The rank that others wait for in nearly each step, if what it does more than they explains the
+ * waiting: code between operators, waiting for batches, reading values or asking for memory; else
+ * launching (KS_IDLE_LAUNCH), which is weak: ranks differ in what recording costs them. */
 struct ks_late_rank ks_late_rank_find(const struct ks_facts *facts);
 
 /* Does it come last in nearly each step, and for a share of the step worth having? */

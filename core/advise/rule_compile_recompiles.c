@@ -143,6 +143,6 @@ const struct ks_rule ks_rule_compile_recompiles = {
     .id = "compile.recompiles",
     .title = "torch.compile compiles again in the steps",
     .impact = KS_IMPACT_TIME,
-    .hinders_graphs = true,
+    .hinders_graphs = true, /* each compilation needs a graph of its own */
     .check = check,
 };

@@ -3,7 +3,9 @@
  * Claim: in at least three quarters of the steps that can be compared the same rank comes last, at
  * least half of the others wait for it for 5% of the step and more, and what its device idles more
  * than theirs because of host code, data, reading values or asking for memory is at least half of
- * that (late_rank.c). Slower launching alone is none: ranks differ in what recording costs them.
+ * that (late_rank.c); and its steps are longer by 5% of the step. Where launching is the reason
+ * they are so by 10% also when recording cost most: ranks differ in that cost. A rank that comes
+ * late in collectives, but whose steps are no longer, is waited for there and waits elsewhere.
  *
  * Evidence: collectives matched on all ranks (docs/analyses/collectives.md): where one is shortest,
  * nobody was waited for. Durations only, since clocks of ranks differ.
@@ -23,6 +25,8 @@
 #include <math.h>
 
 static const double doubt = 0.1;
+static const double share_min = 0.05;
+static const double launching_share_min = 0.10;
 
 /* What a step of the late rank takes more than one of the slowest other rank. */
 static enum ks_status find_lag(const struct ks_facts *facts, double cost_factor, int64_t *lag_ns,
@@ -106,6 +110,10 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
          "waiting for values that it reads from its GPU. Print and log from tensors that are read "
          "once in many steps",
          "if step % 100 == 0: print(loss.item())"},
+        {KS_IDLE_LAUNCH, "launch",
+         "operators of the host: work that only this rank does on the CPU, or a slower, shared or "
+         "throttled CPU",
+         "nproc; taskset -p PID; cat /proc/loadavg   # on the host of the rank"},
         {KS_IDLE_ALLOCATOR, "allocator",
          "asking for memory: it holds more than the others, or empties its cache",
          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py"},
@@ -129,7 +137,13 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_late_
 {
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_ranks_straggler);
     KS_TRY(set_savings(facts, &finding, err));
-    if (!ks_gpu_step_is_gain(&finding, check)) {
+    bool is_launching = late->cause == KS_IDLE_LAUNCH;
+    if (!ks_gpu_step_is_share(&facts->mean_step, finding.saving.high_ns, share_min) ||
+        (is_launching && !ks_gpu_step_is_share(&facts->mean_step, finding.saving.low_ns,
+                                               launching_share_min))) {
+        check->reason = ks_findings_text(
+            out, "rank %lld comes last in collectives, but its steps are hardly longer",
+            (long long)late->rank->rank);
         return KS_OK;
     }
     write_fix(facts, out, late, &finding);
@@ -171,5 +185,6 @@ const struct ks_rule ks_rule_ranks_straggler = {
     .id = "ranks.straggler",
     .title = "All ranks wait for one that comes late",
     .impact = KS_IMPACT_TIME,
+    .hinders_graphs = true, /* while all wait for one, launching faster gains nothing */
     .check = check,
 };

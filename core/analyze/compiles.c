@@ -20,6 +20,7 @@ enum {
     OPEN_MAX = 16,                /* ids that a thread compiles in one step at the same time */
     IDS_MAX = 256,                /* that are told apart; more only count as marks */
     JOINED_NS_MAX = 50 * 1000000, /* what lies between two marks of one compilation at most */
+    LOOKUP_NS_MIN = 20 * 1000000, /* compiled code that is there is found in some 50 us */
 };
 
 enum mark {
@@ -27,6 +28,7 @@ enum mark {
     MARK_NONE,
     MARK_PHASE,
     MARK_ENTRY, /* the phase around all others of a function */
+    MARK_LOOKUP, /* compiled code is looked for */
     MARK_REGION,
     MARK_FUNCTION,
 };
@@ -66,8 +68,9 @@ struct walk {
     /* The thread that is read. */
     struct compiling open[OPEN_MAX];
     size_t open_count;
-    struct span region; /* outermost row that runs compiled code; its step: all steps, none */
+    struct span region; /* outermost row that runs compiled code */
     bool is_region_kept;
+    int64_t lookup_end_ns; /* nothing but operators since; INT64_MIN: no lookup */
 };
 
 /* ------------------------------------------------------------ marks */
@@ -87,6 +90,9 @@ static enum mark classify(struct ks_str name)
     if (ks_str_contains(name, KS_STR("compile_id="))) {
         return MARK_PHASE;
     }
+    if (ks_str_equal(name, KS_STR("TorchDynamo Cache Lookup"))) {
+        return MARK_LOOKUP;
+    }
     if (ks_str_equal(name, KS_STR("CompiledFunction"))) {
         return MARK_FUNCTION;
     }
@@ -105,18 +111,22 @@ static enum mark mark_of(struct walk *walk, uint32_t name)
     return (enum mark)walk->marks[name];
 }
 
-/* "0/6" behind "compile_id="; -1, -1 without. */
-static struct id read_id(struct ks_str name)
+/* "0/6" from `at` on; -1, -1 without. */
+static struct id read_number_pair(struct ks_str name, size_t at)
 {
-    struct ks_str key = KS_STR("compile_id=");
-    const char *found = memmem(name.ptr, name.len, key.ptr, key.len);
-    size_t at = found ? (size_t)(found - name.ptr) + key.len : name.len;
     struct id id;
     if (!ks_shape_read_number(name, &at, &id.function) || at >= name.len || name.ptr[at++] != '/' ||
         !ks_shape_read_number(name, &at, &id.attempt)) {
         return (struct id){-1, -1};
     }
     return id;
+}
+
+static struct id read_id(struct ks_str name)
+{
+    struct ks_str key = KS_STR("compile_id=");
+    const char *found = memmem(name.ptr, name.len, key.ptr, key.len);
+    return read_number_pair(name, found ? (size_t)(found - name.ptr) + key.len : name.len);
 }
 
 static bool is_same(const struct id *a, const struct id *b)
@@ -189,6 +199,26 @@ static enum ks_status note_mark(struct walk *walk, const struct span *mark, uint
     return KS_OK;
 }
 
+/* Where the compiler leaves no marks: the time from looking for compiled code to running some. */
+static enum ks_status note_region(struct walk *walk, const struct span *region, uint32_t name,
+                                  struct ks_err *err)
+{
+    struct ks_str key = KS_STR("Torch-Compiled Region: ");
+    struct ks_str text = text_of(walk, name);
+    struct span span = {walk->lookup_end_ns, region->start_ns, region->step, true};
+    bool is_long = walk->lookup_end_ns != INT64_MIN &&
+                   ks_sum_sub(region->start_ns, walk->lookup_end_ns) >= LOOKUP_NS_MIN;
+    walk->lookup_end_ns = INT64_MIN;
+    if (!is_long || !ks_str_starts(text, key)) {
+        return KS_OK;
+    }
+    struct id id = read_number_pair(text, key.len);
+    if (id.attempt >= 0) {
+        note_id(walk, id);
+    }
+    return add_span(walk, &span, err);
+}
+
 static enum ks_status note_row(struct walk *walk, const struct ks_slice_scan *scan, size_t i,
                                struct ks_err *err)
 {
@@ -210,9 +240,18 @@ static enum ks_status note_row(struct walk *walk, const struct ks_slice_scan *sc
     if (mark == MARK_FUNCTION && walk->dims_of[step] == 0) {
         walk->dims_of[step] = scan->col.dims[i];
     }
+    if (mark == MARK_LOOKUP) {
+        walk->lookup_end_ns = span.end_ns;
+    }
+    if (mark == MARK_REGION) {
+        KS_TRY(note_region(walk, &span, scan->col.name[i], err));
+    }
     if ((mark == MARK_FUNCTION || mark == MARK_REGION) && start_ns >= walk->region.end_ns) {
         walk->region = span;
-        walk->is_region_kept = false;
+        walk->is_region_kept = scan->col.dur_ns[i] >= LOOKUP_NS_MIN;
+        if (walk->is_region_kept) {
+            KS_TRY(add_span(walk, &span, err));
+        }
     }
     span.is_sure = true;
     walk->entries += mark == MARK_ENTRY;
@@ -227,6 +266,7 @@ static enum ks_status scan_lane(struct walk *walk, const struct ks_lane *lane, s
     enum ks_status status;
     walk->region = (struct span){.end_ns = INT64_MIN};
     walk->is_region_kept = true;
+    walk->lookup_end_ns = INT64_MIN;
     ks_slice_scan_open(&scan, walk->analyzer->trace,
                        KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
                            KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_dims) |
@@ -294,8 +334,12 @@ static void add_steps(struct walk *walk)
         size_t step = walk->spans[begin].step;
         for (end = begin; end < walk->span_count && walk->spans[end].step == step; end++) {
         }
+        int64_t sure_ns = length_of(walk, begin, end, true, 0);
+        if (sure_ns == 0) {
+            continue; /* a long call, and nothing says that it compiled */
+        }
         int64_t row_ns = facts->sources[facts->steps[step].source].row_cost_ns;
-        fact->sure_ns = ks_sum_add(fact->sure_ns, length_of(walk, begin, end, true, 0));
+        fact->sure_ns = ks_sum_add(fact->sure_ns, sure_ns);
         fact->most_ns =
             ks_sum_add(fact->most_ns, length_of(walk, begin, end, false, JOINED_NS_MAX));
         fact->recording_ns = ks_sum_add(fact->recording_ns,
