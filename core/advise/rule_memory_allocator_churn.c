@@ -71,8 +71,9 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
 /* Half of what the second has more than the first. */
 static void add_half(struct ks_saving *saving, const struct ks_saving *more)
 {
-    saving->low_ns = ks_sum_add(saving->low_ns, (more->high_ns - saving->high_ns) / 2);
-    saving->high_ns = more->high_ns;
+    int64_t more_ns = more->high_ns > saving->high_ns ? more->high_ns - saving->high_ns : 0;
+    saving->low_ns = ks_sum_add(saving->low_ns, more_ns / 2);
+    saving->high_ns = ks_sum_add(saving->high_ns, more_ns);
 }
 
 static enum ks_status set_savings(const struct ks_facts *facts, struct ks_finding *finding,

@@ -29,6 +29,7 @@ struct account {
     struct level *levels; /* one for each step of the source */
     int64_t last_bytes;
     size_t last_step; /* index the last event was in; the number of steps: none */
+    bool is_begun;
 };
 
 struct walk {
@@ -108,8 +109,12 @@ static enum ks_status note_event(struct walk *walk, const struct ks_memory_scan 
     bytes = bytes >= 0 ? bytes : ks_sum_add(account->last_bytes, scan->col.bytes[i]);
     size_t step = ks_step_lookup(walk->analyzer->facts->steps + walk->range.begin, steps,
                                  scan->col.start_ns[i]);
+    if (!account->is_begun) { /* what was there before the first event */
+        account->last_bytes = ks_sum_sub(bytes, scan->col.bytes[i]);
+        account->is_begun = true;
+    }
     if (step < steps) {
-        if (step != account->last_step && account->last_step < steps) {
+        if (step != account->last_step) {
             widen(&account->levels[step], account->last_bytes);
         }
         widen(&account->levels[step], bytes);
