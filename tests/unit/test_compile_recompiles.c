@@ -37,6 +37,7 @@ static void add_step(int64_t i, const char *id, int64_t compile, bool has_marks)
         {1, OP, region, call, 30 * MS},
         {1, OP, "CompiledFunction", call, 30 * MS, .dims = dims[i]},
         {1, CALL, "cudaLaunchKernel", call + 20 * MS, MS, .corr = i + 1},
+        {1, OP, "aten::mm", call + 30 * MS, at + PERIOD - call - 30 * MS},
     };
     facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
     const struct host_row marks[] = {
@@ -66,11 +67,11 @@ static void release(void)
 
 /* `compiling` steps of four compile for `compile` ms. */
 static const struct ks_finding *build(const char *const *their_ids, int64_t compiling,
-                                      int64_t compile)
+                                      int64_t compile, bool has_marks)
 {
     facts_fixture_init(&f, 0, 0);
     for (int64_t i = 0; i < STEPS; i++) {
-        add_step(i, their_ids[i], compile, i < compiling);
+        add_step(i, their_ids[i], i < compiling ? compile : 0, has_marks && i < compiling);
     }
     return compute();
 }
@@ -79,7 +80,7 @@ static const struct ks_finding *build(const char *const *their_ids, int64_t comp
 static void test_compiles_again(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = build(ids, STEPS, 400);
+    const struct ks_finding *finding = build(ids, STEPS, 400, true);
     assert_non_null(finding);
     const struct ks_compile_fact *compiles = &f.facts.compiles;
     assert_int_equal(compiles->sure_ns, 412 * (int64_t)MS);
@@ -100,11 +101,11 @@ static void test_compiles_again(void **state)
 static void test_first_compilations(void **state)
 {
     (void)state;
-    assert_null(build(early_ids, STEPS, 400));
+    assert_null(build(early_ids, STEPS, 400, true));
     release();
-    assert_null(build(ids, 1, 400));
+    assert_null(build(ids, 1, 400, true));
     release();
-    assert_non_null(build(ids, 2, 400));
+    assert_non_null(build(ids, 2, 400, true));
     release();
 }
 
@@ -112,9 +113,9 @@ static void test_first_compilations(void **state)
 static void test_short_compilations(void **state)
 {
     (void)state;
-    assert_null(build(ids, STEPS, 37));
+    assert_null(build(ids, STEPS, 37, true));
     release();
-    assert_non_null(build(ids, STEPS, 38));
+    assert_non_null(build(ids, STEPS, 38, true));
     release();
 }
 
@@ -122,13 +123,13 @@ static void test_short_compilations(void **state)
 static void test_without_marks(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = build(ids, 0, 400);
+    const struct ks_finding *finding = build(ids, STEPS, 400, false);
     assert_non_null(finding);
     assert_int_equal(f.facts.compiles.sure_ns, 402 * (int64_t)MS);
     assert_int_equal(f.facts.compiles.most_ns, 432 * (int64_t)MS);
     assert_int_equal(f.facts.compiles.attempts_max, 5);
     release();
-    assert_null(build(ids, 0, 10)); /* 12 ms: code was there */
+    assert_null(build(ids, STEPS, 10, false)); /* 12 ms: code was there */
     release();
 }
 
