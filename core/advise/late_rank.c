@@ -31,7 +31,8 @@ bool ks_late_rank_can_judge(const struct ks_facts *facts, struct ks_check *check
 bool ks_late_rank_is_steady(const struct ks_facts *facts)
 {
     const struct ks_comm_fact *comm = &facts->comm;
-    return comm->rank_count > 1 && comm->steps_compared >= STEPS_MIN && !facts->mean_step.obstacle &&
+    return comm->rank_count > 1 && comm->steps_compared >= STEPS_MIN &&
+           !facts->mean_step.obstacle &&
            (double)comm->late_steps >= steps_share_min * (double)comm->steps_compared &&
            ks_gpu_step_is_share(&facts->mean_step, comm->late_ns, share_min);
 }

@@ -3,7 +3,7 @@
  * Claim: collectives that no kernel hides take at least 5% of the step, waiting for ranks that come
  * later apart, and the step gets shorter by that much if collectives take no time.
  *
- * Evidence: collectives matched on all ranks (docs/analyses/collectives.md): a collective moves data
+ * Evidence: collectives matched on all ranks (docs/analyses/collectives.md): one moves data
  * for as long as on the rank where it is shortest; before that, others were waited for.
  *
  * Saving, per step: a replay of the recorded steps in which collectives take no time (high), and
@@ -57,11 +57,9 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "Hide or shrink them: collectives move data for %.1f ms a step while nothing is computed. "
         "Gradients can travel during the backward pass (buckets of 25 MB, no "
         "find_unused_parameters), %s, and less often with gradient accumulation under no_sync().",
-        exposed_ms,
-        is_fp32(facts) ? "in 16 bits in place of fp32" : "compressed");
-    finding->fix_code =
-        "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
-        "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
+        exposed_ms, is_fp32(facts) ? "in 16 bits in place of fp32" : "compressed");
+    finding->fix_code = "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+                        "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
     finding->verify = "kscope report rank*.json  # with the fix: exposed communication is shorter";
     const struct ks_evidence evidence[] = {
         {"exposed_transfer", (double)exposed_ns(comm), "ns"},
@@ -88,9 +86,9 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
             return report(facts, out, &finding, err);
         }
     }
-    check->reason = ks_findings_text(
-        out, "collectives that nothing hides move data for %.2f of %.2f ms a step",
-        (double)exposed_ns(&facts->comm) / 1e6, (double)mean->step_ns / 1e6);
+    check->reason =
+        ks_findings_text(out, "collectives that nothing hides move data for %.2f of %.2f ms a step",
+                         (double)exposed_ns(&facts->comm) / 1e6, (double)mean->step_ns / 1e6);
     return KS_OK;
 }
 

@@ -52,13 +52,13 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "after each of them, %.1f MiB a step in %.0f collectives. Run all but the last of %lld "
         "under no_sync().",
         passes, gradients->bytes / (1024.0 * 1024.0), gradients->count, passes);
-    finding->fix_code = ks_findings_text(
-        out,
-        "from contextlib import nullcontext\n"
-        "for i, batch in enumerate(micro_batches):\n"
-        "    with model.no_sync() if i < %lld else nullcontext():\n"
-        "        loss_of(model(batch)).backward()",
-        passes - 1);
+    finding->fix_code =
+        ks_findings_text(out,
+                         "from contextlib import nullcontext\n"
+                         "for i, batch in enumerate(micro_batches):\n"
+                         "    with model.no_sync() if i < %lld else nullcontext():\n"
+                         "        loss_of(model(batch)).backward()",
+                         passes - 1);
     finding->verify = "kscope report rank*.json  # with the fix: collectives a step must be fewer";
     const struct ks_evidence evidence[] = {
         {"micro_batches", (double)gradients->micro_batches, "count"},

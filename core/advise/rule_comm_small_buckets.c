@@ -68,7 +68,8 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "bucket_cap_mb=%d about %.0f are left.",
         gradients->small, mib, mib / gradients->small, BUCKET_MIB, buckets_needed(gradients));
     finding->fix_code = ks_findings_text(
-        out, "model = DistributedDataParallel(model, bucket_cap_mb=%d, gradient_as_bucket_view=True)",
+        out,
+        "model = DistributedDataParallel(model, bucket_cap_mb=%d, gradient_as_bucket_view=True)",
         BUCKET_MIB);
     finding->verify = "kscope report rank*.json  # with the fix: collectives a step must be fewer";
     const struct ks_evidence evidence[] = {

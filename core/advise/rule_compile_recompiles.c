@@ -51,8 +51,8 @@ static const char *shape_text(struct ks_findings *out, const struct ks_shape *sh
 {
     const char *text = "";
     for (size_t i = 0; i < shape->count && text; i++) {
-        text = ks_findings_text(out, "%s%s%lld", text, i > 0 ? ", " : "",
-                                (long long)shape->dims[i]);
+        text =
+            ks_findings_text(out, "%s%s%lld", text, i > 0 ? ", " : "", (long long)shape->dims[i]);
     }
     return text;
 }
@@ -86,11 +86,10 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
         "step, and %.1f compilations a step take %.1f ms. Mark it as dynamic, or pad inputs to a "
         "few sizes; TORCH_LOGS=recompiles names each guard that fails.",
         dimension, shape, (long long)after, compiles->compiles, ms);
-    finding->fix_code =
-        ks_findings_text(out,
-                         "torch._dynamo.mark_dynamic(x, %zu)  # before the call\n"
-                         "model = torch.compile(model, dynamic=True)",
-                         dimension);
+    finding->fix_code = ks_findings_text(out,
+                                         "torch._dynamo.mark_dynamic(x, %zu)  # before the call\n"
+                                         "model = torch.compile(model, dynamic=True)",
+                                         dimension);
 }
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
@@ -98,8 +97,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
 {
     const struct ks_compile_fact *compiles = &facts->compiles;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_compile_recompiles);
-    int64_t recording_ns =
-        ks_gpu_step_part(compiles->recording_ns, facts->mean_step.cost_high);
+    int64_t recording_ns = ks_gpu_step_part(compiles->recording_ns, facts->mean_step.cost_high);
     finding.saving = (struct ks_saving){compiles->sure_ns - recording_ns, compiles->most_ns};
     finding.saving_in_trace = (struct ks_saving){compiles->sure_ns, compiles->most_ns};
     write_fix(facts, out, &finding);

@@ -59,8 +59,9 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     }
     struct ks_late_rank late = ks_late_rank_find(facts);
     if (late.rank && late.cause == KS_IDLE_HOST_CODE) {
-        check->reason = ks_findings_text(out, "rank %lld has most of it, and the others wait for it",
-                                         (long long)late.rank->rank);
+        check->reason =
+            ks_findings_text(out, "rank %lld has most of it, and the others wait for it",
+                             (long long)late.rank->rank);
         return KS_OK;
     }
     if (ks_gpu_step_is_share(mean, ks_gpu_step_host_code_ns(mean), share_min)) {

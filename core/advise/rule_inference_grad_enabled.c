@@ -61,10 +61,11 @@ static const char *describe(struct ks_findings *out, double nodes, int64_t bytes
     static const char advice[] = "Run the model under torch.inference_mode(), or torch.no_grad() "
                                  "where results are used in training later";
     if (bytes == KS_UNKNOWN) {
-        return ks_findings_text(out,
-                                "%s: each step records %.0f nodes of a graph, which keeps the "
-                                "results of all layers until its end, and no backward pass follows.",
-                                advice, nodes);
+        return ks_findings_text(
+            out,
+            "%s: each step records %.0f nodes of a graph, which keeps the "
+            "results of all layers until its end, and no backward pass follows.",
+            advice, nodes);
     }
     return ks_findings_text(out,
                             "%s: each step records %.0f nodes of a graph, which holds about %.0f "
@@ -73,8 +74,8 @@ static const char *describe(struct ks_findings *out, double nodes, int64_t bytes
                             advice, nodes, (double)bytes / (1 << 20));
 }
 
-static enum ks_status report(uint32_t source, const struct ks_facts *facts,
-                             struct ks_findings *out, struct ks_err *err)
+static enum ks_status report(uint32_t source, const struct ks_facts *facts, struct ks_findings *out,
+                             struct ks_err *err)
 {
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_inference_grad_enabled);
     double nodes = facts->graphs[source].nodes;

@@ -131,8 +131,8 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     }
     bool is_steady = memory->takes >= calls_min && memory->gives >= calls_min &&
                      memory->steps_share >= steps_share_min;
-    if (is_steady && ks_gpu_step_is_share(&facts->mean_step, memory->calls_ns + memory->before_ns,
-                                          share_min)) {
+    if (is_steady &&
+        ks_gpu_step_is_share(&facts->mean_step, memory->calls_ns + memory->before_ns, share_min)) {
         return report(facts, out, check, err);
     }
     check->reason = ks_findings_text(

@@ -152,7 +152,8 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         check->state = KS_CHECK_COULD_NOT;
         check->reason = "allocator events are in fewer than three complete steps";
     } else {
-        check->reason = "what is allocated does not grow from step to step, or too little to matter";
+        check->reason =
+            "what is allocated does not grow from step to step, or too little to matter";
     }
     return KS_OK;
 }

@@ -139,8 +139,8 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_late_
     KS_TRY(set_savings(facts, &finding, err));
     bool is_launching = late->cause == KS_IDLE_LAUNCH;
     if (!ks_gpu_step_is_share(&facts->mean_step, finding.saving.high_ns, share_min) ||
-        (is_launching && !ks_gpu_step_is_share(&facts->mean_step, finding.saving.low_ns,
-                                               launching_share_min))) {
+        (is_launching &&
+         !ks_gpu_step_is_share(&facts->mean_step, finding.saving.low_ns, launching_share_min))) {
         check->reason = ks_findings_text(
             out, "rank %lld comes last in collectives, but its steps are hardly longer",
             (long long)late->rank->rank);

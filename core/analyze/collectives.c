@@ -23,9 +23,9 @@ static int64_t element_bytes(struct ks_str dtype)
     static const struct {
         const char *name;
         int64_t bytes;
-    } sizes[] = {{"Double", 8}, {"Long", 8},     {"Float", 4}, {"Int", 4},  {"BFloat16", 2},
-                 {"Half", 2},   {"Short", 2},    {"Byte", 1},  {"Char", 1}, {"Bool", 1},
-                 {"Float8", 1}, {"ComplexFloat", 8}};
+    } sizes[] = {{"Double", 8},   {"Long", 8}, {"Float", 4},  {"Int", 4},
+                 {"BFloat16", 2}, {"Half", 2}, {"Short", 2},  {"Byte", 1},
+                 {"Char", 1},     {"Bool", 1}, {"Float8", 1}, {"ComplexFloat", 8}};
     struct ks_str prefix = KS_STR("c10::");
     if (ks_str_starts(dtype, prefix)) {
         dtype = (struct ks_str){dtype.ptr + prefix.len, dtype.len - prefix.len};
@@ -98,13 +98,13 @@ static enum ks_status scan_lane(struct ks_collective_list *list, const struct ks
 {
     struct ks_gpu_scan scan;
     enum ks_status status;
-    ks_gpu_scan_open(
-        &scan, list->analyzer->trace,
-        KS_COLUMN_BIT(KS_GPU_COL_lane) | KS_COLUMN_BIT(KS_GPU_COL_start_ns) |
-            KS_COLUMN_BIT(KS_GPU_COL_dur_ns) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
-            KS_COLUMN_BIT(KS_GPU_COL_launch_lane) | KS_COLUMN_BIT(KS_GPU_COL_collective) |
-            KS_COLUMN_BIT(KS_GPU_COL_category) | KS_COLUMN_BIT(KS_GPU_COL_flags),
-        lane->row_begin, lane->row_end);
+    ks_gpu_scan_open(&scan, list->analyzer->trace,
+                     KS_COLUMN_BIT(KS_GPU_COL_lane) | KS_COLUMN_BIT(KS_GPU_COL_start_ns) |
+                         KS_COLUMN_BIT(KS_GPU_COL_dur_ns) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
+                         KS_COLUMN_BIT(KS_GPU_COL_launch_lane) |
+                         KS_COLUMN_BIT(KS_GPU_COL_collective) | KS_COLUMN_BIT(KS_GPU_COL_category) |
+                         KS_COLUMN_BIT(KS_GPU_COL_flags),
+                     lane->row_begin, lane->row_end);
     while ((status = ks_gpu_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
             if (scan.col.category[i] == KS_CATEGORY_KERNEL) {
@@ -192,7 +192,7 @@ struct slot {
 };
 
 struct slots {
-    struct ks_map index; /* (step number and group, place) to 1 + index */
+    struct ks_map index;  /* (step number and group, place) to 1 + index */
     struct ks_map places; /* (step of a source, group) to the number seen so far */
     struct slot *items;
     size_t count;
@@ -211,8 +211,7 @@ static enum ks_status find_slot(struct slots *slots, const struct ks_facts *fact
     uint64_t *place = ks_map_put(&slots->places, (uint64_t)row->step, group, NULL);
     uint64_t ordinal = place ? (*place)++ : 0;
     uint64_t number = (uint64_t)facts->steps[row->step].number;
-    uint64_t *at =
-        place ? ks_map_put(&slots->index, number << 32 | group, ordinal, NULL) : NULL;
+    uint64_t *at = place ? ks_map_put(&slots->index, number << 32 | group, ordinal, NULL) : NULL;
     if (!at) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot match collectives: count=%zu",
                        slots->count);
@@ -220,8 +219,7 @@ static enum ks_status find_slot(struct slots *slots, const struct ks_facts *fact
     if (*at == 0) {
         KS_TRY(ks_grow(&slots->items, slots->count, &slots->capacity, sizeof(*slots->items),
                        "collectives", err));
-        slots->items[slots->count++] =
-            (struct slot){.least_ns = INT64_MAX, .bytes = row->bytes};
+        slots->items[slots->count++] = (struct slot){.least_ns = INT64_MAX, .bytes = row->bytes};
         *at = slots->count;
     }
     row->slot = (size_t)*at - 1;
@@ -293,10 +291,10 @@ enum ks_status ks_collectives_compute(struct ks_analyzer *analyzer, struct ks_er
         .analyzer = analyzer,
         .compute_ns = ks_new(&analyzer->scratch, int64_t, steps + 1),
     };
-    enum ks_status status = list.compute_ns ? collect(&list, err)
-                                            : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
-                                                      "Cannot look at collectives: steps=%zu",
-                                                      steps);
+    enum ks_status status = list.compute_ns
+                                ? collect(&list, err)
+                                : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                          "Cannot look at collectives: steps=%zu", steps);
     ks_free(list.items);
     return status;
 }

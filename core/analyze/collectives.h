@@ -34,9 +34,9 @@ struct ks_collective_list {
 };
 
 /* Each fills its part of facts->comm; the list is not empty. */
-enum ks_status ks_collectives_compare_ranks(struct ks_collective_list *list,
-                                            struct ks_err *err) KS_MUST_CHECK;
-enum ks_status ks_collectives_look_at_gradients(struct ks_collective_list *list,
-                                                struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_collectives_compare_ranks(struct ks_collective_list *list, struct ks_err *err)
+    KS_MUST_CHECK;
+enum ks_status ks_collectives_look_at_gradients(struct ks_collective_list *list, struct ks_err *err)
+    KS_MUST_CHECK;
 
 #endif

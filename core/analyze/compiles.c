@@ -27,7 +27,7 @@ enum mark {
     MARK_UNKNOWN,
     MARK_NONE,
     MARK_PHASE,
-    MARK_ENTRY, /* the phase around all others of a function */
+    MARK_ENTRY,  /* the phase around all others of a function */
     MARK_LOOKUP, /* compiled code is looked for */
     MARK_REGION,
     MARK_FUNCTION,
@@ -187,8 +187,7 @@ static enum ks_status note_mark(struct walk *walk, const struct span *mark, uint
     for (size_t i = 0; i < walk->open_count; i++) {
         struct compiling *open = &walk->open[i];
         if (is_same(&open->id, &id)) {
-            open->span.end_ns =
-                mark->end_ns > open->span.end_ns ? mark->end_ns : open->span.end_ns;
+            open->span.end_ns = mark->end_ns > open->span.end_ns ? mark->end_ns : open->span.end_ns;
             return KS_OK;
         }
     }
@@ -255,9 +254,8 @@ static enum ks_status note_row(struct walk *walk, const struct ks_slice_scan *sc
     }
     span.is_sure = true;
     walk->entries += mark == MARK_ENTRY;
-    return mark == MARK_PHASE || mark == MARK_ENTRY
-               ? note_mark(walk, &span, scan->col.name[i], err)
-               : KS_OK;
+    return mark == MARK_PHASE || mark == MARK_ENTRY ? note_mark(walk, &span, scan->col.name[i], err)
+                                                    : KS_OK;
 }
 
 static enum ks_status scan_lane(struct walk *walk, const struct ks_lane *lane, struct ks_err *err)
@@ -342,8 +340,8 @@ static void add_steps(struct walk *walk)
         fact->sure_ns = ks_sum_add(fact->sure_ns, sure_ns);
         fact->most_ns =
             ks_sum_add(fact->most_ns, length_of(walk, begin, end, false, JOINED_NS_MAX));
-        fact->recording_ns = ks_sum_add(fact->recording_ns,
-                                        ks_sum_scale((int64_t)walk->rows_of[step], row_ns));
+        fact->recording_ns =
+            ks_sum_add(fact->recording_ns, ks_sum_scale((int64_t)walk->rows_of[step], row_ns));
         fact->steps_with++;
         if (fact->step_count < KS_SITE_STEPS_MAX) {
             fact->steps[fact->step_count++] = facts->steps[step].number;
@@ -398,11 +396,10 @@ enum ks_status ks_compiles_compute(struct ks_analyzer *analyzer, struct ks_err *
     walk.marks = ks_new(scratch, uint8_t, name_count);
     walk.rows_of = ks_new(scratch, uint64_t, facts->step_count + 1);
     walk.dims_of = ks_new(scratch, uint32_t, facts->step_count + 1);
-    enum ks_status status =
-        walk.marks && walk.rows_of && walk.dims_of
-            ? scan_all(&walk, err)
-            : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot look for compiling: names=%zu",
-                      name_count);
+    enum ks_status status = walk.marks && walk.rows_of && walk.dims_of
+                                ? scan_all(&walk, err)
+                                : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                          "Cannot look for compiling: names=%zu", name_count);
     if (status == KS_OK && walk.span_count > 0) {
         qsort(walk.spans, walk.span_count, sizeof(*walk.spans), compare_spans);
         add_steps(&walk);

@@ -309,11 +309,11 @@ struct ks_memory_fact {
     int64_t total_bytes;          /* of the device; KS_UNKNOWN */
     int64_t peak_allocated_bytes; /* KS_UNKNOWN: no event says, as the next one */
     int64_t peak_reserved_bytes;
-    int64_t step_count;     /* complete steps with events */
-    int64_t growth_bytes;   /* from step to step; 0: it does not grow */
-    int64_t rise_bytes;     /* most less least inside of a step, mean; KS_UNKNOWN without steps */
-    int64_t largest_bytes;  /* of one allocation in a step */
-    int64_t held_bytes;     /* growing: of one step's allocations, never freed ... */
+    int64_t step_count;      /* complete steps with events */
+    int64_t growth_bytes;    /* from step to step; 0: it does not grow */
+    int64_t rise_bytes;      /* most less least inside of a step, mean; KS_UNKNOWN without steps */
+    int64_t largest_bytes;   /* of one allocation in a step */
+    int64_t held_bytes;      /* growing: of one step's allocations, never freed ... */
     struct ks_strid held_op; /* ... and the operator that made most of it, 0 unknown */
     int64_t held_op_bytes;
 };

@@ -85,8 +85,8 @@ static void add_sizes(struct walk *walk)
             int64_t dur_ns = row->end_ns - row->start_ns;
             fact->small += 1;
             fact->small_bytes += (double)row->bytes;
-            fact->small_transfer_ns = ks_sum_add(fact->small_transfer_ns,
-                                                 row->least_ns >= 0 ? row->least_ns : dur_ns);
+            fact->small_transfer_ns =
+                ks_sum_add(fact->small_transfer_ns, row->least_ns >= 0 ? row->least_ns : dur_ns);
         }
     }
     fact->count /= steps;
@@ -122,8 +122,7 @@ static enum ks_status collect_events(struct walk *walk, uint32_t source, struct 
 {
     struct ks_analyzer *analyzer = walk->list->analyzer;
     const struct ks_lane *lane =
-        ks_trace_lane_find(analyzer->trace, KS_TABLE_slice,
-                           walk->threads[source]);
+        ks_trace_lane_find(analyzer->trace, KS_TABLE_slice, walk->threads[source]);
     struct ks_slice_scan scan;
     enum ks_status status;
     walk->event_count = 0;

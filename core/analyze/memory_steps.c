@@ -135,8 +135,7 @@ static enum ks_status scan_events(struct walk *walk, struct ks_err *err)
 {
     size_t count = 0;
     const struct ks_trace *trace = walk->analyzer->trace;
-    const struct ks_lane *lanes =
-        ks_lane_sweep_lanes(trace, KS_TABLE_memory, walk->source, &count);
+    const struct ks_lane *lanes = ks_lane_sweep_lanes(trace, KS_TABLE_memory, walk->source, &count);
     for (size_t lane = 0; lane < count; lane++) {
         struct ks_memory_scan scan;
         enum ks_status status;
@@ -192,8 +191,7 @@ static void settle_account(const struct walk *walk, struct account *account, int
         }
         before = level;
         known++;
-        rise_bytes =
-            ks_sum_add(rise_bytes, ks_sum_sub(level->most_bytes, level->least_bytes));
+        rise_bytes = ks_sum_add(rise_bytes, ks_sum_sub(level->most_bytes, level->least_bytes));
     }
     account->fact.step_count = known;
     account->fact.rise_bytes = known > 0 ? rise_bytes / known : KS_UNKNOWN;
@@ -232,8 +230,8 @@ static enum ks_status hold(struct held_list *list, const struct ks_memory_scan *
     if (!is_in_step) {
         return KS_OK;
     }
-    KS_TRY(ks_grow(&list->items, list->count, &list->capacity, sizeof(*list->items),
-                   "allocations", err));
+    KS_TRY(ks_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), "allocations",
+                   err));
     uint64_t *at = ks_map_put(&list->by_addr, scan->col.addr[i], device, NULL);
     if (!at) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep allocations: count=%zu",
@@ -252,8 +250,7 @@ static enum ks_status collect_held(struct walk *walk, const struct ks_step *step
     size_t count = 0;
     int64_t end_ns = ks_sum_add(step->host_start_ns, step->host_ns);
     const struct ks_trace *trace = walk->analyzer->trace;
-    const struct ks_lane *lanes =
-        ks_lane_sweep_lanes(trace, KS_TABLE_memory, walk->source, &count);
+    const struct ks_lane *lanes = ks_lane_sweep_lanes(trace, KS_TABLE_memory, walk->source, &count);
     for (size_t lane = 0; lane < count; lane++) {
         struct ks_memory_scan scan;
         enum ks_status status;
@@ -326,8 +323,7 @@ static enum ks_status find_operators(struct walk *walk, const struct ks_step *st
             int64_t start_ns = scan.col.start_ns[i];
             uint32_t name = scan.col.name[i];
             is_past = start_ns >= end_ns;
-            if (is_past || start_ns < until_ns ||
-                scan.col.category[i] != KS_CATEGORY_CPU_OP ||
+            if (is_past || start_ns < until_ns || scan.col.category[i] != KS_CATEGORY_CPU_OP ||
                 !(ks_row_names_get(&walk->analyzer->names, name) & KS_NAME_ATEN)) {
                 continue;
             }
@@ -387,8 +383,7 @@ static enum ks_status find_holder(struct walk *walk, struct account *account, st
     size_t middle = walk->range.begin + (walk->range.end - walk->range.begin - 1) / 2;
     struct held_list list = {0};
     ks_map_init(&list.by_addr);
-    enum ks_status status =
-        find_holder_in(walk, &facts->steps[middle], account, &list, err);
+    enum ks_status status = find_holder_in(walk, &facts->steps[middle], account, &list, err);
     ks_map_release(&list.by_addr);
     ks_free(list.items);
     return status;
@@ -455,8 +450,8 @@ enum ks_status ks_memory_steps_compute(struct ks_analyzer *analyzer, struct ks_e
             memcpy(facts->memory, found, count * sizeof(*found));
             facts->memory_count = count;
         } else {
-            status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep memory: count=%zu",
-                             count);
+            status =
+                ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep memory: count=%zu", count);
         }
     }
     ks_free(found);

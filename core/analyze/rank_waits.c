@@ -14,12 +14,12 @@ struct wait {
 
 struct compare {
     struct ks_collective_list *list;
-    struct wait *waits;  /* by step */
-    int64_t *values;     /* scratch, one for each rank */
-    size_t *step_of;     /* by rank: step of the number that is looked at */
-    int64_t *late_ns;    /* by rank: how long others waited for it, all steps */
-    size_t *late_steps;  /* by rank */
-    int64_t uneven_ns;   /* most less mean compute, where who computes most comes last */
+    struct wait *waits; /* by step */
+    int64_t *values;    /* scratch, one for each rank */
+    size_t *step_of;    /* by rank: step of the number that is looked at */
+    int64_t *late_ns;   /* by rank: how long others waited for it, all steps */
+    size_t *late_steps; /* by rank */
+    int64_t uneven_ns;  /* most less mean compute, where who computes most comes last */
 };
 
 static void add_waits(struct compare *compare)

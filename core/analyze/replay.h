@@ -47,9 +47,9 @@ struct ks_replay_change {
     /* Part of the host's time between rows that stays where it launches work: waits, the loader
      * and stretches of KS_REPLAY_GAP_NS_MIN and more apart. 1: all, 0: none. */
     double launch_factor;
-    double gap_factor;    /* the same of longer stretches outside of operators */
-    double short_factor;  /* part of GPU work of KS_REPLAY_SHORT_NS_MAX and less that stays */
-    bool waits_for_ranks; /* collectives take as long as recorded; else as on the rank that
+    double gap_factor;        /* the same of longer stretches outside of operators */
+    double short_factor;      /* part of GPU work of KS_REPLAY_SHORT_NS_MAX and less that stays */
+    bool waits_for_ranks;     /* collectives take as long as recorded; else as on the rank that
                            * arrived last, where nobody else is waited for */
     bool keeps_collectives;   /* collectives of operators that are left out run all the same */
     double collective_factor; /* part of the time of collectives that stays */

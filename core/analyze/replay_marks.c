@@ -7,11 +7,12 @@
 /* The outermost operator around the call that is there to start a collective. */
 static void mark_collective(struct ks_replay_list *list)
 {
-    static const char *const begins[] = {"c10d::", "_c10d_functional::", "c10d_functional::",
-                                         "record_param_comms"};
+    static const char *const begins[] = {
+        "c10d::", "_c10d_functional::", "c10d_functional::", "record_param_comms"};
     for (size_t at = 0; at < list->open_count; at++) {
         struct ks_replay_row *row = &list->open[at];
-        struct ks_str name = ks_trace_str(list->scope->analyzer->trace, (struct ks_strid){row->name});
+        struct ks_str name =
+            ks_trace_str(list->scope->analyzer->trace, (struct ks_strid){row->name});
         for (size_t i = 0; i < KS_COUNT_OF(begins); i++) {
             if (list->items[row->begin].is_op && ks_str_starts(name, ks_str_from(begins[i]))) {
                 row->is_comm = true;

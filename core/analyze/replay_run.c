@@ -18,7 +18,7 @@ struct run {
     uint32_t loader_depth;
     uint32_t dropping_threads;
     uint32_t memory_calls; /* open ones that are left out */
-    uint32_t op_depth; /* operators open on all threads */
+    uint32_t op_depth;     /* operators open on all threads */
     struct thread *threads;
     double *work_end_ns;
     double *stream_free_ns;

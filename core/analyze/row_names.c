@@ -271,12 +271,10 @@ static bool starts_with_any(struct ks_str name, const char *const *begins, size_
 
 enum ks_memory_call ks_row_names_memory_call(struct ks_row_names *names, uint32_t name)
 {
-    static const char *const takes[] = {"cudaMalloc", "hipMalloc",   "cuMemAlloc",
-                                        "cuMemMap",   "cuMemCreate", "hipMemMap",
-                                        "hipMemCreate"};
-    static const char *const gives[] = {"cudaFree",   "hipFree",      "cuMemFree",
-                                        "cuMemUnmap", "cuMemRelease", "hipMemUnmap",
-                                        "hipMemRelease"};
+    static const char *const takes[] = {"cudaMalloc",  "hipMalloc", "cuMemAlloc",  "cuMemMap",
+                                        "cuMemCreate", "hipMemMap", "hipMemCreate"};
+    static const char *const gives[] = {"cudaFree",     "hipFree",     "cuMemFree",    "cuMemUnmap",
+                                        "cuMemRelease", "hipMemUnmap", "hipMemRelease"};
     if (!(ks_row_names_get(names, name) & KS_NAME_ALLOCATOR)) {
         return KS_MEMORY_CALL_NONE;
     }

@@ -1,6 +1,5 @@
 #include "analyze/what_if.h"
 
-
 bool ks_what_if_is_known(const struct ks_facts *facts)
 {
     uint32_t count = ks_trace_source_count(facts->trace);

@@ -34,8 +34,8 @@ struct device_row {
     int64_t corr;
     int64_t ext_id;
     int64_t bytes;
-    double occupancy;     /* 0: unknown, -1: 0 */
-    double blocks_per_sm; /* 0: unknown */
+    double occupancy;       /* 0: unknown, -1: 0 */
+    double blocks_per_sm;   /* 0: unknown */
     const char *collective; /* of two ranks, in fp32; NULL: none */
     int64_t elements;
 };

@@ -52,8 +52,8 @@ static void add_collective(int64_t rank, int64_t thread, int64_t at, const struc
     facts_fixture_device(&f, &work, 1);
 }
 
-/* A pass begins at `at`: the model for 20 us, which launches a kernel of 10; from 45 on a collective
- * every 25 us, in the engine's thread, which run one behind the other. */
+/* A pass begins at `at`: the model for 20 us, which launches a kernel of 10; from 45 on one
+ * collective every 25 us, in the engine's thread, which run one behind the other. */
 static int64_t add_pass(int64_t rank, int64_t at, const struct plan *plan, bool has_collectives)
 {
     const struct host_row rows[] = {
@@ -61,8 +61,8 @@ static int64_t add_pass(int64_t rank, int64_t at, const struct plan *plan, bool 
         {1, OP, "aten::mm", (at + 1) * US, 15 * US},
         {1, CALL, "cudaLaunchKernel", (at + 5) * US, 5 * US, .corr = ++corr},
     };
-    const struct device_row kernel = {rank, 7, KERNEL, "gemm", (at + 12) * US,
-                                      (plan->is_hidden ? 1990 : 10) * US, corr};
+    const struct device_row kernel = {
+        rank, 7, KERNEL, "gemm", (at + 12) * US, (plan->is_hidden ? 1990 : 10) * US, corr};
     facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
     facts_fixture_device(&f, &kernel, 1);
     if (plan->in_forward) {
@@ -239,8 +239,8 @@ static void test_hidden(void **state)
     assert_null(build(plan, "comm.exposed"));
     assert_int_equal(f.facts.comm.ranks[0].exposed_ns, 0);
     release();
-    plan = (struct plan){.passes = 1, .collectives = 2, .elements = MIB_OF_FP32, .dur = 3,
-                         .ranks = 2};
+    plan =
+        (struct plan){.passes = 1, .collectives = 2, .elements = MIB_OF_FP32, .dur = 3, .ranks = 2};
     assert_null(build(plan, "comm.exposed")); /* 6 of 160 us */
     release();
 }

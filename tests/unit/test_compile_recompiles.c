@@ -91,7 +91,8 @@ static void test_compiles_again(void **state)
     assert_int_equal(finding->saving.high_ns, 432 * (int64_t)MS);
     assert_in_range(finding->saving.low_ns, 411 * (int64_t)MS, 412 * (int64_t)MS);
     assert_string_equal(findings.list[0].rule->id, "compile.recompiles");
-    assert_non_null(strstr(finding->fix_text, "dimension 0 of an input of shape [120, 512] is 128"));
+    assert_non_null(
+        strstr(finding->fix_text, "dimension 0 of an input of shape [120, 512] is 128"));
     assert_non_null(strstr(finding->fix_code, "mark_dynamic(x, 0)"));
     assert_int_equal(finding->where.step_count, 4);
     release();

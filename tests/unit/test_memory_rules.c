@@ -1,6 +1,6 @@
 /* Goal: memory.growth, memory.allocator_churn and inference.grad_enabled fire on their fault, with
- * numbers that can be checked by hand, and are silent just below their limits. Method: small traces;
- * the examples of docs/analyses/memory_steps.md, driver_memory.md and autograd_graph.md. */
+ * numbers that can be checked by hand, and are silent just below their limits. Method: traces by
+ * hand, the examples of docs/analyses/memory_steps.md, driver_memory.md and autograd_graph.md. */
 #include <string.h>
 
 #include "advise/findings.h"
@@ -64,13 +64,13 @@ static const struct ks_finding *grow(const int64_t *kept, size_t steps)
     for (size_t i = 0; i < steps; i++) {
         int64_t at = (int64_t)i * PERIOD;
         add_step((int64_t)i);
-        const struct host_row rows[] = {{1, OP, "aten::mm", at + 100 * US, 50 * US},
-                                        {1, OP, "aten::relu", at + 200 * US, 50 * US},
-                                        {1, CALL, "cudaLaunchKernel", at + 210 * US, 5 * US,
-                                         .corr = (int64_t)i + 1}};
+        const struct host_row rows[] = {
+            {1, OP, "aten::mm", at + 100 * US, 50 * US},
+            {1, OP, "aten::relu", at + 200 * US, 50 * US},
+            {1, CALL, "cudaLaunchKernel", at + 210 * US, 5 * US, .corr = (int64_t)i + 1}};
         facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
-        const struct device_row kernel = {0, 7, KERNEL, "k", at + 220 * US, 10 * US,
-                                          (int64_t)i + 1};
+        const struct device_row kernel = {
+            0, 7, KERNEL, "k", at + 220 * US, 10 * US, (int64_t)i + 1};
         facts_fixture_device(&f, &kernel, 1);
         const struct memory_row memory[] = {{at + 110 * US, 8 * MIB, 0, 1},
                                             {at + 220 * US, kept[i], 0, 100 + i},
@@ -147,8 +147,8 @@ static void test_growth_needs_steps_and_events(void **state)
 
 /* ------------------------------------------------------------ memory.allocator_churn */
 
-/* Per step of 1000 us: a kernel of 10 us; `code` us of code, then `frees` calls of `us` each outside
- * of operators; the rest of the step in aten::empty, which calls cudaMalloc. */
+/* Per step of 1000 us: a kernel of 10 us; `code` us of code, then `frees` calls of `us` each
+ * outside of operators; the rest of the step in aten::empty, which calls cudaMalloc. */
 static const struct ks_finding *churn(int64_t frees, int64_t mallocs, int64_t us, int64_t code)
 {
     int64_t corr = 1;
@@ -298,16 +298,11 @@ static void test_training_uses_its_graph(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_growth),
-        cmocka_unit_test(test_no_growth),
-        cmocka_unit_test(test_little_growth),
-        cmocka_unit_test(test_growth_needs_steps_and_events),
-        cmocka_unit_test(test_churn),
-        cmocka_unit_test(test_churn_collects_garbage),
-        cmocka_unit_test(test_no_churn),
-        cmocka_unit_test(test_graph),
-        cmocka_unit_test(test_no_graph),
-        cmocka_unit_test(test_training_uses_its_graph),
+        cmocka_unit_test(test_growth),        cmocka_unit_test(test_no_growth),
+        cmocka_unit_test(test_little_growth), cmocka_unit_test(test_growth_needs_steps_and_events),
+        cmocka_unit_test(test_churn),         cmocka_unit_test(test_churn_collects_garbage),
+        cmocka_unit_test(test_no_churn),      cmocka_unit_test(test_graph),
+        cmocka_unit_test(test_no_graph),      cmocka_unit_test(test_training_uses_its_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

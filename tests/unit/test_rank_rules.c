@@ -35,8 +35,8 @@ static int64_t comes_at(const struct work *work)
 }
 
 /* A step that begins at `at`: code; aten::mm launches a kernel at 20, which runs from 30 on; the
- * engine starts a collective, which begins at 70, behind the kernel, and ends 30 after the last rank
- * came; the thread waits for it, 5 longer. Times count from the end of the code. */
+ * engine starts a collective, which begins at 70, behind the kernel, and ends 30 after the last
+ * rank came; the thread waits for it, 5 longer. Times count from the end of the code. */
 static void add_step(int64_t i, int64_t rank, int64_t at, const struct work *mine, int64_t end)
 {
     at += rank * hour_us;
@@ -107,8 +107,9 @@ static void release(void)
 static void test_straggler(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = build_even(
-        (struct work){.compute = 30}, (struct work){.code = 1000, .compute = 30}, "ranks.straggler");
+    const struct ks_finding *finding =
+        build_even((struct work){.compute = 30}, (struct work){.code = 1000, .compute = 30},
+                   "ranks.straggler");
     const struct ks_comm_fact *comm = &f.facts.comm;
     assert_int_equal(comm->rank_count, 2);
     assert_int_equal(comm->steps_compared, 4);
@@ -138,8 +139,8 @@ static void test_little_late(void **state)
                            "ranks.straggler"));
     assert_int_equal(f.facts.comm.late_ns, 5 * US);
     release();
-    assert_non_null(build_even((struct work){.compute = 30}, (struct work){.code = 7, .compute = 30},
-                               "ranks.straggler"));
+    assert_non_null(build_even((struct work){.compute = 30},
+                               (struct work){.code = 7, .compute = 30}, "ranks.straggler"));
     release();
 }
 
@@ -178,8 +179,8 @@ static void test_slow_operators(void **state)
 static void test_imbalance(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = build_even((struct work){.compute = 100},
-                                                  (struct work){.compute = 300}, "ranks.imbalance");
+    const struct ks_finding *finding =
+        build_even((struct work){.compute = 100}, (struct work){.compute = 300}, "ranks.imbalance");
     assert_non_null(finding);
     assert_int_equal(finding->where.rank, 1);
     assert_int_equal(finding->saving.low_ns, 50 * US);
@@ -251,10 +252,10 @@ static void test_one_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_straggler),        cmocka_unit_test(test_little_late),
-        cmocka_unit_test(test_late_in_turn),     cmocka_unit_test(test_slow_operators),
-        cmocka_unit_test(test_imbalance),        cmocka_unit_test(test_imbalance_in_turn),
-        cmocka_unit_test(test_balanced),         cmocka_unit_test(test_one_rank),
+        cmocka_unit_test(test_straggler),    cmocka_unit_test(test_little_late),
+        cmocka_unit_test(test_late_in_turn), cmocka_unit_test(test_slow_operators),
+        cmocka_unit_test(test_imbalance),    cmocka_unit_test(test_imbalance_in_turn),
+        cmocka_unit_test(test_balanced),     cmocka_unit_test(test_one_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
