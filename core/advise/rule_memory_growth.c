@@ -74,20 +74,25 @@ static void write_place(const struct ks_facts *facts, const struct ks_memory_fac
 static const char *describe(const struct ks_facts *facts, struct ks_findings *out,
                             const struct ks_memory_fact *memory)
 {
+    int64_t left = steps_until_oom(memory);
+    const char *until =
+        left == KS_UNKNOWN
+            ? ""
+            : ks_findings_text(out, ", and memory is full in %lld steps", (long long)left);
     struct ks_str op = ks_trace_str(facts->trace, memory->held_op);
     double mib = (double)memory->growth_bytes / (1 << 20);
     const char *who = memory->held_op.v == 0
                           ? ""
                           : ks_findings_text(out, ", mostly results of %.*s", (int)op.len, op.ptr);
-    if (!who) {
+    if (!who || !until) {
         return NULL;
     }
     return ks_findings_text(
         out,
-        "Keep numbers, not tensors: each step leaves %.1f MiB allocated%s. A loss or output that "
+        "Keep numbers, not tensors: each step leaves %.1f MiB allocated%s%s. A loss or output that "
         "is kept in a list or added up keeps its whole graph; take .item() or .detach() of it, and "
         "empty lists and caches that outlive the step.",
-        mib, who);
+        mib, who, until);
 }
 
 static enum ks_status report(const struct ks_memory_fact *memory, const struct ks_facts *facts,
