@@ -27,7 +27,7 @@ struct ks_replay_point {
     uint32_t item;   /* call: index into calls; step: index; else 0 */
     uint16_t thread; /* index within the replay */
     uint8_t kind;    /* enum ks_replay_kind */
-    uint8_t marks;   /* KS_REPLAY_*: an operator that can be left out */
+    uint16_t marks;  /* KS_REPLAY_*: an operator, or KS_REPLAY_BEFORE_FREE, that can be left out */
     bool is_empty;   /* the row takes no time */
     bool is_frame;   /* Python frame */
     bool is_op;      /* operator */
@@ -41,6 +41,7 @@ struct ks_replay_call {
     unsigned flags;   /* KS_NAME_* */
     int64_t own_ns;   /* it takes at least that long */
     int64_t tail_ns;  /* from the end of the awaited work to its own */
+    bool is_memory;   /* takes memory of a device or gives it back */
 };
 
 struct ks_replay_work {

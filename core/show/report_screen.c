@@ -523,17 +523,34 @@ static void write_findings(struct screen *screen)
     }
 }
 
-/* Rules that follow each other often lack the same thing: the last one says it for all. */
-static bool is_last_of_reason(const struct ks_findings *findings, size_t index)
+/* Does the rule lack the same thing as the one at `index`? */
+static bool is_of_reason(const struct ks_findings *findings, size_t index, size_t other)
 {
     const struct ks_check *check = &findings->checks[index];
-    for (size_t i = index + 1; check->reason && i < findings->check_count; i++) {
-        const struct ks_check *next = &findings->checks[i];
-        if (next->state == KS_CHECK_COULD_NOT) {
-            return !next->reason || strcmp(next->reason, check->reason) != 0;
+    const struct ks_check *next = &findings->checks[other];
+    return check->reason && next->reason && next->state == KS_CHECK_COULD_NOT &&
+           strcmp(next->reason, check->reason) == 0;
+}
+
+/* Many rules lack the same thing, which is said once, behind all of them; by the first of them. */
+static size_t write_reason(struct screen *screen, size_t index, size_t written)
+{
+    const struct ks_findings *findings = screen->view->findings;
+    for (size_t i = 0; i < index; i++) {
+        if (is_of_reason(findings, index, i)) {
+            return written;
         }
     }
-    return check->reason != NULL;
+    ks_text_printf(&screen->line, "%s%s", written++ ? ", " : "", findings->checks[index].rule->id);
+    for (size_t i = index + 1; i < findings->check_count; i++) {
+        if (is_of_reason(findings, index, i)) {
+            ks_text_printf(&screen->line, ", %s", findings->checks[i].rule->id);
+        }
+    }
+    if (findings->checks[index].reason) {
+        ks_text_printf(&screen->line, " (%s)", findings->checks[index].reason);
+    }
+    return written;
 }
 
 static void write_checks(struct screen *screen)
@@ -553,9 +570,10 @@ static void write_checks(struct screen *screen)
             if (check->state != groups[g].state) {
                 continue;
             }
-            ks_text_printf(&screen->line, "%s%s", count++ ? ", " : "", check->rule->id);
-            if (check->state == KS_CHECK_COULD_NOT && is_last_of_reason(findings, i)) {
-                ks_text_printf(&screen->line, " (%s)", check->reason);
+            if (check->state == KS_CHECK_COULD_NOT) {
+                count = write_reason(screen, i, count);
+            } else {
+                ks_text_printf(&screen->line, "%s%s", count++ ? ", " : "", check->rule->id);
             }
         }
         if (count > 0 && groups[g].state == KS_CHECK_FINE && findings->count == 0) {
