@@ -7,9 +7,9 @@
 #include "base/log.h"
 #include "show/view.h"
 
-/* One list of the report, RFC 4180. `table` must exist. */
-enum ks_status ks_export_csv(const struct ks_view *view, const char *table, ks_write_cb write,
-                             void *user, struct ks_err *err) KS_MUST_CHECK;
+/* One table, RFC 4180. `options->table` must exist here and below. */
+enum ks_status ks_export_csv(const struct ks_view *view, const struct ks_export_options *options,
+                             ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
 /* Stacks of host rows, a line each: `a;b;c NS`. */
 enum ks_status ks_export_folded(const struct ks_view *view, enum ks_export_weight weight,
                                 ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
@@ -21,5 +21,9 @@ enum ks_status ks_export_speedscope(const struct ks_view *view, const struct ks_
 enum ks_status ks_export_chrome(const struct ks_view *view, const struct ks_export_options *options,
                                 const struct ks_log *log, ks_write_cb write, void *user,
                                 struct ks_err *err) KS_MUST_CHECK;
+/* One table as Apache Parquet. */
+enum ks_status ks_export_parquet(const struct ks_view *view,
+                                 const struct ks_export_options *options, ks_write_cb write,
+                                 void *user, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

@@ -79,6 +79,9 @@ static void test_exports(void **state)
         {.format = KS_EXPORT_FOLDED, .weight = KS_EXPORT_DEVICE},
         {.format = KS_EXPORT_SPEEDSCOPE},
         {.format = KS_EXPORT_CHROME},
+        {.format = KS_EXPORT_CSV, .table = "events", .categories = "kernel"},
+        {.format = KS_EXPORT_PARQUET},
+        {.format = KS_EXPORT_PARQUET, .table = "findings", .uncompressed = true},
     };
     for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
         fail_each(write_export, &exports[i], false);
