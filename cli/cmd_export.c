@@ -13,7 +13,8 @@ static const struct {
                {"folded", KS_EXPORT_FOLDED},
                {"speedscope", KS_EXPORT_SPEEDSCOPE},
                {"chrome", KS_EXPORT_CHROME},
-               {"parquet", KS_EXPORT_PARQUET}};
+               {"parquet", KS_EXPORT_PARQUET},
+               {"arrow", KS_EXPORT_ARROW}};
 
 /* Options that mean something for some formats only. */
 static const struct {
@@ -174,7 +175,8 @@ const struct ks_cli_command ks_cmd_export = {
         "speedscope: a profile for each thread and each GPU stream, in ns.\n\n"
         "chrome: the trace's own text, or the part of it that --steps, --time or --category "
         "choose, with all arguments. kscope convert makes it smaller or anonymous.\n\n"
-        "parquet: a table for pandas, polars, DuckDB or Spark; events has host and GPU rows in "
+        "parquet, arrow: a table for pandas, polars, DuckDB or Spark; events has host and GPU rows "
+        "in "
         "one, "
         "the others are those of the report and of kscope query.\n\n"
         "A FILE that ends in .gz is compressed. "
@@ -193,7 +195,7 @@ const struct ks_cli_command ks_cmd_export = {
         },
     .options =
         (const struct ks_cli_option[]){
-            {"to", 0, "FORMAT", "csv|folded|speedscope|chrome|parquet",
+            {"to", 0, "FORMAT", "csv|folded|speedscope|chrome|parquet|arrow",
              "What to write; always needed."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},

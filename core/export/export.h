@@ -25,5 +25,8 @@ enum ks_status ks_export_chrome(const struct ks_view *view, const struct ks_expo
 enum ks_status ks_export_parquet(const struct ks_view *view,
                                  const struct ks_export_options *options, ks_write_cb write,
                                  void *user, struct ks_err *err) KS_MUST_CHECK;
+/* The same in Arrow's file format. */
+enum ks_status ks_export_arrow(const struct ks_view *view, const struct ks_export_options *options,
+                               ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 """Goal: exported tables hold the rows that SQL shows, in files that other programs read. Method:
-each table of real traces is read back by pyarrow, and by DuckDB where it reads the format, and
-compared cell by cell with the answer of kscope query."""
+each table of real traces is read back by two readers of the format (pyarrow with DuckDB or
+nanoarrow), and compared cell by cell with the answer of kscope query."""
 
 import csv
 import io
@@ -9,10 +9,12 @@ import math
 import subprocess
 
 import duckdb
+import nanoarrow
 import pyarrow
 import pyarrow.parquet
 import pytest
 from cli_program import PROGRAM, ROOT, environment
+from nanoarrow.ipc import InputStream
 
 DATA = ROOT / "tests" / "data"
 GPU = DATA / "A.host_sync.bad.pt.trace.json.gz"
@@ -65,13 +67,18 @@ def read_parquet(path):
 
 
 def read_arrow(path):
+    """By pyarrow from the footer, after nanoarrow read the same from front to end."""
     with pyarrow.OSFile(str(path)) as file, pyarrow.ipc.open_file(file) as reader:
         table = reader.read_all()
     table.validate(full=True)
-    return table.column_names, rows_of(table) if table.num_columns else []
+    rows = rows_of(table)
+    stream = io.BytesIO(path.read_bytes()[len(b"ARROW1\0\0") :])
+    with InputStream.from_readable(stream) as source:
+        assert list(nanoarrow.Array(nanoarrow.ArrayStream(source)).iter_tuples()) == rows
+    return table.column_names, rows
 
 
-READERS = {"parquet": read_parquet}
+READERS = {"parquet": read_parquet, "arrow": read_arrow}
 
 
 def sql_of(table):

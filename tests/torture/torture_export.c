@@ -81,6 +81,8 @@ static void test_exports(void **state)
         {.format = KS_EXPORT_CHROME},
         {.format = KS_EXPORT_CSV, .table = "events", .categories = "kernel"},
         {.format = KS_EXPORT_PARQUET},
+        {.format = KS_EXPORT_ARROW},
+        {.format = KS_EXPORT_ARROW, .table = "findings", .uncompressed = true},
         {.format = KS_EXPORT_PARQUET, .table = "findings", .uncompressed = true},
     };
     for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
