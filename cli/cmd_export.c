@@ -13,6 +13,7 @@ static const struct {
                {"folded", KS_EXPORT_FOLDED},
                {"speedscope", KS_EXPORT_SPEEDSCOPE},
                {"chrome", KS_EXPORT_CHROME},
+               {"perfetto", KS_EXPORT_PERFETTO},
                {"parquet", KS_EXPORT_PARQUET},
                {"arrow", KS_EXPORT_ARROW}};
 
@@ -175,6 +176,8 @@ const struct ks_cli_command ks_cmd_export = {
         "speedscope: a profile for each thread and each GPU stream, in ns.\n\n"
         "chrome: the trace's own text, or the part of it that --steps, --time or --category "
         "choose, with all arguments. kscope convert makes it smaller or anonymous.\n\n"
+        "perfetto: spans, launches, counters of all files in Perfetto's own format, which opens "
+        "faster than JSON and holds several ranks.\n\n"
         "parquet, arrow: a table for pandas, polars, DuckDB or Spark; events has host and GPU rows "
         "in "
         "one, "
@@ -195,7 +198,7 @@ const struct ks_cli_command ks_cmd_export = {
         },
     .options =
         (const struct ks_cli_option[]){
-            {"to", 0, "FORMAT", "csv|folded|speedscope|chrome|parquet|arrow",
+            {"to", 0, "FORMAT", "csv|folded|speedscope|chrome|perfetto|parquet|arrow",
              "What to write; always needed."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},

@@ -53,7 +53,7 @@ static enum ks_status write_format(const void *job, ks_write_cb write, void *use
     case KS_EXPORT_CHROME: return ks_export_chrome(view, options, &log, write, user, err);
     case KS_EXPORT_PARQUET: return ks_export_parquet(view, options, write, user, err);
     case KS_EXPORT_ARROW: return ks_export_arrow(view, options, write, user, err);
-    case KS_EXPORT_PERFETTO:
+    case KS_EXPORT_PERFETTO: return ks_export_perfetto(view, options, &log, write, user, err);
     case KS_EXPORT_SQLITE: break;
     }
     return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export format: number=%d",

@@ -28,5 +28,9 @@ enum ks_status ks_export_parquet(const struct ks_view *view,
 /* The same in Arrow's file format. */
 enum ks_status ks_export_arrow(const struct ks_view *view, const struct ks_export_options *options,
                                ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
+/* Perfetto's own format. `log` hears what had to be left out. */
+enum ks_status ks_export_perfetto(const struct ks_view *view,
+                                  const struct ks_export_options *options, const struct ks_log *log,
+                                  ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

@@ -20,6 +20,10 @@ static const char trace_text[] =
     "\"dur\":50,\"args\":{\"External id\":1,\"Input Dims\":[[2,3],[3,4]]}},"
     "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,"
     "\"ts\":30,\"dur\":5,\"args\":{\"correlation\":7,\"External id\":1}},"
+    "{\"ph\":\"C\",\"name\":\"queue\",\"pid\":1,\"ts\":35,\"args\":{\"a\":1}},"
+    "{\"ph\":\"i\",\"s\":\"t\",\"name\":\"[memory]\",\"pid\":1,\"tid\":1,\"ts\":36,\"args\":{"
+    "\"Total Allocated\":8,\"Total Reserved\":9,\"Bytes\":8,\"Addr\":5,\"Device Id\":0,"
+    "\"Device Type\":1}},"
     "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm\",\"pid\":0,\"tid\":7,\"ts\":40,\"dur\":30,"
     "\"args\":{\"device\":0,\"stream\":7,\"correlation\":7,\"External id\":1}}]}";
 
@@ -81,6 +85,7 @@ static void test_exports(void **state)
         {.format = KS_EXPORT_CHROME},
         {.format = KS_EXPORT_CSV, .table = "events", .categories = "kernel"},
         {.format = KS_EXPORT_PARQUET},
+        {.format = KS_EXPORT_PERFETTO},
         {.format = KS_EXPORT_ARROW},
         {.format = KS_EXPORT_ARROW, .table = "findings", .uncompressed = true},
         {.format = KS_EXPORT_PARQUET, .table = "findings", .uncompressed = true},
