@@ -1,4 +1,5 @@
 #include <string.h>
+#include <sys/stat.h>
 
 #include "message.h"
 #include "output.h"
@@ -14,6 +15,7 @@ static const struct {
                {"speedscope", KS_EXPORT_SPEEDSCOPE},
                {"chrome", KS_EXPORT_CHROME},
                {"perfetto", KS_EXPORT_PERFETTO},
+               {"sqlite", KS_EXPORT_SQLITE},
                {"parquet", KS_EXPORT_PARQUET},
                {"arrow", KS_EXPORT_ARROW}};
 
@@ -124,8 +126,24 @@ static int write_export(const struct ks_cli_args *args, const struct ks_report *
         return status;
     }
     struct ks_err err = {.offset = KS_NO_OFFSET};
-    enum ks_status written = ks_export_write(report, options, ks_cli_output_write, &output, &err);
-    return ks_cli_output_close(args, &output, written, &err);
+    bool is_database = options->format == KS_EXPORT_SQLITE;
+    enum ks_status written =
+        is_database ? ks_export_write_file(report, options, output.temporary, &err)
+                    : ks_export_write(report, options, ks_cli_output_write, &output, &err);
+    status = ks_cli_output_close(args, &output, written, &err);
+    return is_database && written == KS_ERR_IO ? KS_EXIT_OWN : status;
+}
+
+/* SQLite writes anywhere in a file: it must be one. */
+static int check_file(const struct ks_cli_args *args, const struct ks_export_options *options)
+{
+    const char *target = ks_cli_value(args, "output");
+    struct stat there;
+    bool is_file = target && strcmp(target, "-") != 0 &&
+                   (stat(target, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode));
+    return is_file || options->format != KS_EXPORT_SQLITE
+               ? KS_EXIT_OK
+               : ks_cli_usage_fail(args, "Cannot write a database without --output FILE");
 }
 
 static int run(const struct ks_cli_args *args)
@@ -135,6 +153,9 @@ static int run(const struct ks_cli_args *args)
     int status = read_format(args, &export_options);
     if (status == KS_EXIT_OK) {
         status = check_options(args, &export_options);
+    }
+    if (status == KS_EXIT_OK) {
+        status = check_file(args, &export_options);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_check_target(args);
@@ -178,6 +199,7 @@ const struct ks_cli_command ks_cmd_export = {
         "choose, with all arguments. kscope convert makes it smaller or anonymous.\n\n"
         "perfetto: spans, launches, counters of all files in Perfetto's own format, which opens "
         "faster than JSON and holds several ranks.\n\n"
+        "sqlite: a database with the tables of kscope query; needs -o FILE.\n\n"
         "parquet, arrow: a table for pandas, polars, DuckDB or Spark; events has host and GPU rows "
         "in "
         "one, "
@@ -198,7 +220,7 @@ const struct ks_cli_command ks_cmd_export = {
         },
     .options =
         (const struct ks_cli_option[]){
-            {"to", 0, "FORMAT", "csv|folded|speedscope|chrome|perfetto|parquet|arrow",
+            {"to", 0, "FORMAT", "csv|folded|speedscope|chrome|perfetto|sqlite|parquet|arrow",
              "What to write; always needed."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},

@@ -117,6 +117,22 @@ enum ks_status ks_export_write(const struct ks_report *report,
     return write_through(write_format, &job, options->gzip, write, user, err);
 }
 
+enum ks_status ks_export_write_file(const struct ks_report *report,
+                                    const struct ks_export_options *options, const char *path,
+                                    struct ks_err *err)
+{
+    if (options->format != KS_EXPORT_SQLITE) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export format to a path: number=%d",
+                       (int)options->format);
+    }
+    KS_TRY(ks_export_check(options, err));
+    struct ks_locale_c locale;
+    ks_locale_c_enter(&locale);
+    enum ks_status status = ks_export_sqlite(ks_report_view(report), options, path, err);
+    ks_locale_c_leave(&locale);
+    return status;
+}
+
 /* ------------------------------------------------------------------ a file */
 
 static enum ks_status write_slim(const void *job, ks_write_cb write, void *user, struct ks_err *err)
