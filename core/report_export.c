@@ -48,8 +48,8 @@ static enum ks_status write_format(const void *job, ks_write_cb write, void *use
     struct ks_log log = {options->log, options->log_user, KS_LOG_DEBUG};
     switch (options->format) {
     case KS_EXPORT_CSV: return ks_export_csv(view, options, write, user, err);
-    case KS_EXPORT_FOLDED: return ks_export_folded(view, options->weight, write, user, err);
-    case KS_EXPORT_SPEEDSCOPE: return ks_export_speedscope(view, &log, write, user, err);
+    case KS_EXPORT_FOLDED: return ks_export_folded(view, options, write, user, err);
+    case KS_EXPORT_SPEEDSCOPE: return ks_export_speedscope(view, options, &log, write, user, err);
     case KS_EXPORT_CHROME: return ks_export_chrome(view, options, &log, write, user, err);
     case KS_EXPORT_PARQUET: return ks_export_parquet(view, options, write, user, err);
     case KS_EXPORT_ARROW: return ks_export_arrow(view, options, write, user, err);

@@ -11,12 +11,13 @@
 enum ks_status ks_export_csv(const struct ks_view *view, const struct ks_export_options *options,
                              ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
 /* Stacks of host rows, a line each: `a;b;c NS`. */
-enum ks_status ks_export_folded(const struct ks_view *view, enum ks_export_weight weight,
+enum ks_status ks_export_folded(const struct ks_view *view, const struct ks_export_options *options,
                                 ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
 /* Speedscope's JSON: a profile for each thread and each stream. `log` hears what had to be cut. */
-enum ks_status ks_export_speedscope(const struct ks_view *view, const struct ks_log *log,
-                                    ks_write_cb write, void *user, struct ks_err *err)
-    KS_MUST_CHECK;
+enum ks_status ks_export_speedscope(const struct ks_view *view,
+                                    const struct ks_export_options *options,
+                                    const struct ks_log *log, ks_write_cb write, void *user,
+                                    struct ks_err *err) KS_MUST_CHECK;
 /* Chrome's JSON, from the text of the only file of the trace. */
 enum ks_status ks_export_chrome(const struct ks_view *view, const struct ks_export_options *options,
                                 const struct ks_log *log, ks_write_cb write, void *user,

@@ -64,6 +64,14 @@ bool ks_row_filter_has_time(const struct ks_row_filter *filter, int64_t start_ns
            (start_ns >= filter->from_ns || ks_sum_add(start_ns, dur_ns) > filter->from_ns);
 }
 
+bool ks_row_filter_clip(const struct ks_row_filter *filter, int64_t *start_ns, int64_t *end_ns)
+{
+    bool is_kept = ks_row_filter_has_time(filter, *start_ns, ks_sum_sub(*end_ns, *start_ns));
+    *start_ns = *start_ns > filter->from_ns ? *start_ns : filter->from_ns;
+    *end_ns = *end_ns < filter->to_ns ? *end_ns : filter->to_ns;
+    return is_kept;
+}
+
 bool ks_row_filter_keeps_slice(const struct ks_row_filter *filter, uint32_t track,
                                enum ks_category category, int64_t start_ns, int64_t dur_ns)
 {

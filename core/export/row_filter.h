@@ -25,6 +25,8 @@ static inline bool ks_row_filter_has_category(const struct ks_row_filter *filter
 {
     return !filter->has_categories || (filter->categories >> category & 1) != 0;
 }
+/* Cuts a span to the time; false: nothing of it is left. */
+bool ks_row_filter_clip(const struct ks_row_filter *filter, int64_t *start_ns, int64_t *end_ns);
 /* Does [start, start + dur) overlap the time? A span of no length is where it begins. */
 bool ks_row_filter_has_time(const struct ks_row_filter *filter, int64_t start_ns, int64_t dur_ns);
 /* A row of slice; `track`: any track of its file. */

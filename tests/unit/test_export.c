@@ -117,7 +117,9 @@ static void check_folded(const struct facts_fixture *fixture, enum ks_export_wei
     struct ks_view view = view_of(fixture);
     struct ks_text text;
     ks_text_init(&text);
-    assert_int_equal(ks_export_folded(&view, weight, keep, &text, NULL), KS_OK);
+    assert_int_equal(
+        ks_export_folded(&view, &(struct ks_export_options){.weight = weight}, keep, &text, NULL),
+        KS_OK);
     ks_text_append(&text, "", 1);
     assert_string_equal(text.ptr, expected);
     ks_text_release(&text);
@@ -191,7 +193,9 @@ static void check_speedscope(const struct facts_fixture *fixture, const char *ev
     struct ks_view view = view_of(fixture);
     struct ks_text text;
     ks_text_init(&text);
-    assert_int_equal(ks_export_speedscope(&view, NULL, keep, &text, NULL), KS_OK);
+    assert_int_equal(
+        ks_export_speedscope(&view, &(struct ks_export_options){0}, NULL, keep, &text, NULL),
+        KS_OK);
     ks_text_append(&text, "", 1);
     struct ks_text found; /* "O0@10 C0@20 | ..." */
     ks_text_init(&found);
