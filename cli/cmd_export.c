@@ -66,6 +66,10 @@ static int read_format(const struct ks_cli_args *args, struct ks_export_options 
                                      owners[i].option, to, owners[i].formats);
         }
     }
+    if (options->format == KS_EXPORT_CHROME && ks_cli_given(args, "device")) {
+        return ks_cli_usage_fail(args, "Cannot use --device with --to chrome: the text is not "
+                                       "read that deep; perfetto takes it");
+    }
     options->table = ks_cli_value(args, "table");
     options->categories = ks_cli_value(args, "category");
     options->strict = ks_cli_given(args, "strict");

@@ -171,6 +171,7 @@ def test_what_cannot_be_chosen_is_refused(kscope):
         (("parquet", "--category", "kernel,mine"), "category mine"),
         (("parquet", "--table", "nothing"), "must be one of"),
         (("csv", "--compression", "none"), "goes with parquet"),
+        (("chrome", "--device", "0"), "not read that deep"),
     ):
         run = kscope("export", "--to", *words, GPU)
         assert (run.returncode, run.stdout) == (2, ""), words
