@@ -206,6 +206,7 @@ struct ks_place_use {
     uint32_t place; /* index */
     int64_t calls;
     int64_t total_ns;
+    int64_t all_calls; /* of this operator and kind, from all places */
 };
 
 /* One waiting or copying call of a trace with frames. */
@@ -404,6 +405,7 @@ struct ks_facts {
     size_t round_trip_count;
     struct ks_trip_span *trip_spans; /* by thread and time */
     size_t trip_span_count;
+    size_t running_count; /* sources whose process was still at work */
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;

@@ -103,7 +103,13 @@ KS_API void ks_report_close(struct ks_report *report);
 
 /* ------------------------------------------------------------------ writing it */
 
-enum ks_report_format { KS_REPORT_SCREEN, KS_REPORT_JSON, KS_REPORT_TABLE };
+enum ks_report_format {
+    KS_REPORT_SCREEN,
+    KS_REPORT_JSON,
+    KS_REPORT_TABLE,
+    KS_REPORT_MARKDOWN, /* verdict, steps, findings: for a comment or an issue */
+    KS_REPORT_SARIF,    /* findings that name a line, as SARIF 2.1.0 */
+};
 
 struct ks_report_style {
     enum ks_report_format format;
@@ -113,6 +119,7 @@ struct ks_report_style {
     bool colour;       /* ANSI colours */
     bool ascii;        /* text without characters beyond ASCII of our own */
     size_t width;      /* columns of the terminal; 0: 100 */
+    const char *root;  /* SARIF: files below this folder get relative names; NULL: none do */
 };
 
 /* Do format, table and sort fit together? Looks at no report, so that it can be asked before a long
@@ -136,10 +143,25 @@ KS_API const char *ks_report_sort_name(const char *table, size_t index);
 KS_API size_t ks_report_finding_count(const struct ks_report *report);
 KS_API size_t ks_report_finding_count_above(const struct ks_report *report, double share);
 
+/* How much a finding weighs: time findings by their share of the step, low below 5 %, high from
+ * 20 % on; others are medium, and high when memory runs out in less than 10,000 steps. */
+enum ks_severity { KS_FINDING_LOW, KS_FINDING_MEDIUM, KS_FINDING_HIGH };
+
+/* Number of findings that weigh at least that much. */
+KS_API size_t ks_report_finding_count_severe(const struct ks_report *report,
+                                             enum ks_severity least);
+
 /* What limits the step (verdict.bound_by of the JSON), and the rule of the index-th finding (NULL
  * past the last): enough to tell whether two reports say the same. Static text. */
 KS_API const char *ks_report_bound_by(const struct ks_report *report);
 KS_API const char *ks_report_finding_id(const struct ks_report *report, size_t index);
+
+/* Id of the index-th rule ("input.starved"), or NULL past the last. Static text. */
+KS_API const char *ks_rule_id(size_t index);
+/* Writes the page of a rule as text, or with `id` NULL the list of rules. Errors: KS_ERR_USAGE (no
+ * such rule), KS_ERR_IO, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_explain_write(const char *id, bool colour, ks_write_cb write,
+                                                     void *user, struct ks_err *err);
 
 /* The JSON document of a failure: {schema, error {code, message, where, offset}}. */
 KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *failure,
