@@ -2,6 +2,7 @@
 #ifndef KS_ANALYZE_REPLAY_MODEL_H
 #define KS_ANALYZE_REPLAY_MODEL_H
 
+#include "analyze/lane_sweep.h"
 #include "analyze/registry.h"
 #include "analyze/replay.h"
 #include "measure/sum.h"
@@ -26,7 +27,7 @@ struct ks_replay_point {
     uint32_t item;   /* call: index into calls; step: index; else 0 */
     uint16_t thread; /* index within the replay */
     uint8_t kind;    /* enum ks_replay_kind */
-    uint8_t marks;   /* KS_REPLAY_*: an operator that can be left out */
+    uint16_t marks;  /* KS_REPLAY_*: an operator, or KS_REPLAY_BEFORE_FREE, that can be left out */
     bool is_empty;   /* the row takes no time */
     bool is_frame;   /* Python frame */
     bool is_op;      /* operator */
@@ -40,6 +41,7 @@ struct ks_replay_call {
     unsigned flags;   /* KS_NAME_* */
     int64_t own_ns;   /* it takes at least that long */
     int64_t tail_ns;  /* from the end of the awaited work to its own */
+    bool is_memory;   /* takes memory of a device or gives it back */
 };
 
 struct ks_replay_work {
@@ -95,7 +97,8 @@ struct ks_replay_scope {
     int64_t start_ns; /* of the first step on the host */
     int64_t end_ns;   /* of the last step on the host */
     int64_t gpu_end_ns;
-    uint16_t *thread_of; /* by track: index of the thread + 1, 0: it drives nothing */
+    struct ks_track_range tracks;
+    uint16_t *thread_of; /* by track in them: index of the thread + 1, 0: it drives nothing */
     size_t thread_count;
 };
 
