@@ -11,8 +11,8 @@
  * recording all rows of the step can have cost (low); and the rest of the compiled calls that hold
  * marks, which tune kernels, and short pauses between (high).
  *
- * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work; without a GPU only
- * the first two), or no mark was recorded.
+ * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work; without a GPU the
+ * first two), or no mark was recorded.
  */
 #include "advise/gpu_step.h"
 #include "advise/registry.h"

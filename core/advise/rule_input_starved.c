@@ -17,10 +17,11 @@
  * `saving_in_trace` is the same without the first correction. Where workers use most of the cores
  * already, more of them help nobody, and low is nothing.
  *
- * Cause: in the training process, operators fill half of the wait (decode), or a third of it joining
- * samples (collate), or its thread runs without them (decode), or it waits (storage). With workers,
- * the first wait is most of all (worker_start), the training thread runs while it waits (ipc), the
- * workers run for half of the time or use the cores (decode), or less than a quarter (storage).
+ * Cause: in the training process, operators fill half of the wait (decode), or a third of it with
+ * joining samples (collate), or its thread runs without them (decode), or it waits (storage). With
+ * workers, the first wait is most of all (worker_start), the training thread runs while it waits
+ * (ipc), the workers run for half of the time or use the cores (decode), or less than a quarter
+ * (storage).
  *
  * Silent when: fewer than 2 complete steps, the whole recording is one step, no loader span, GPU
  * work is recorded in less than half of the steps, or a loader in the training process takes less

@@ -1,5 +1,5 @@
-"""Goal: both twins of every fault program run, on any machine. Method: a few steps on the CPU, all in
-one process that has torch already and forks for each.
+"""Goal: both twins of every fault program run, on any machine. Method: a few steps on the CPU, all
+in one process that has torch already and forks for each.
 """
 
 import os
