@@ -107,8 +107,8 @@ static int64_t mean_gap_ns(const struct ks_facts *facts, const struct ks_cpu_fac
     return mean_ns > facts->compiles.sure_ns ? mean_ns - facts->compiles.sure_ns : 0;
 }
 
-/* So is a pause in few of the steps. And where the thread of the steps waits for a core, all of that
- * may lie between operators. */
+/* So is a pause in few of the steps. And where the thread of the steps waits for a core, all of
+ * that may lie between operators. */
 static int64_t usual_gap_ns(const struct ks_facts *facts, const struct ks_cpu_fact *cpu)
 {
     const struct ks_process_use *use = &ks_trace_source(facts->trace, cpu->source)->process;
