@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "message.h"
 
 static int fail_output(const struct ks_cli_args *args, const char *verb, const char *path,
@@ -21,6 +22,22 @@ static int fail_output(const struct ks_cli_args *args, const char *verb, const c
     return KS_EXIT_OWN;
 }
 
+static void remove_temporary(const struct ks_cli_output *output)
+{
+    ks_cli_interrupt_hold();
+    (void)unlink(output->temporary);
+    ks_cli_interrupt_let_go(NULL);
+}
+
+/* Gives the file the name of its target. */
+static int rename_temporary(const struct ks_cli_output *output)
+{
+    ks_cli_interrupt_hold();
+    int error = rename(output->temporary, output->path) == 0 ? 0 : errno;
+    ks_cli_interrupt_let_go(error ? output->temporary : NULL);
+    return error;
+}
+
 /* Opens a new file beside the target; its mode is that of the target, or what umask leaves. */
 static int open_temporary(struct ks_cli_output *output, const struct stat *target, bool is_there)
 {
@@ -29,7 +46,9 @@ static int open_temporary(struct ks_cli_output *output, const struct stat *targe
         errno = ENAMETOOLONG;
         return -1;
     }
+    ks_cli_interrupt_hold();
     int fd = mkostemp(output->temporary, O_CLOEXEC);
+    ks_cli_interrupt_let_go(fd < 0 ? NULL : output->temporary);
     if (fd < 0) {
         return -1;
     }
@@ -39,7 +58,7 @@ static int open_temporary(struct ks_cli_output *output, const struct stat *targe
     if (fchmod(fd, mode) != 0) {
         int error = errno;
         close(fd);
-        unlink(output->temporary);
+        remove_temporary(output);
         errno = error;
         return -1;
     }
@@ -118,12 +137,11 @@ int ks_cli_output_close(const struct ks_cli_args *args, struct ks_cli_output *ou
     if (is_file && close(output->fd) != 0 && output->error == 0) {
         output->error = errno;
     }
-    if (is_done && output->error == 0 && output->temporary[0] &&
-        rename(output->temporary, output->path) != 0) {
-        output->error = errno;
+    if (is_done && output->error == 0 && output->temporary[0]) {
+        output->error = rename_temporary(output);
     }
     if (output->temporary[0] && (!is_done || output->error != 0)) {
-        unlink(output->temporary);
+        remove_temporary(output);
     }
     if (output->error == EPIPE) {
         return KS_EXIT_PIPE; /* the reader left, which is its right: no message */

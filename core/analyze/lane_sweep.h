@@ -1,6 +1,6 @@
 /* Rows of several lanes (threads and devices) of one source as one stream in order of start time;
- * ties by the order of lanes. Memory is 56 bytes a lane, and an open scan for each chunk in which some
- * lane stands: a million threads may lie in a few chunks. */
+ * ties by the order of lanes. Memory is 56 bytes a lane, and an open scan for each chunk in which
+ * some lane stands: a million threads may lie in a few chunks. */
 #ifndef KS_ANALYZE_LANE_SWEEP_H
 #define KS_ANALYZE_LANE_SWEEP_H
 

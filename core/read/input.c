@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/progress.h"
 #include "read/decoder.h"
 
 enum { COMPRESSED_WINDOW = 256 * 1024 };
@@ -29,6 +30,7 @@ struct ks_input {
     enum ks_input_damage damage;
     uint64_t bytes_in;
     uint64_t bytes_out;
+    struct ks_progress *progress;
 };
 
 static enum ks_status read_some(struct ks_input *input, void *bytes, size_t capacity, size_t *size,
@@ -44,6 +46,7 @@ static enum ks_status read_some(struct ks_input *input, void *bytes, size_t capa
     *size = (size_t)got;
     input->at_eof |= got == 0;
     input->bytes_in += (uint64_t)got;
+    ks_progress_add_done(input->progress, (uint64_t)got);
     return KS_OK;
 }
 
@@ -131,6 +134,12 @@ enum ks_status ks_input_open(const char *path, struct ks_input **out, struct ks_
     }
     *out = input;
     return KS_OK;
+}
+
+void ks_input_count(struct ks_input *input, struct ks_progress *progress)
+{
+    input->progress = progress;
+    ks_progress_add_done(progress, input->bytes_in);
 }
 
 void ks_input_close(struct ks_input *input)

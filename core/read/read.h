@@ -17,6 +17,7 @@ struct ks_read_options {
     unsigned threads;    /* 0: as many as there are processors */
     size_t window_bytes; /* how much of a file is looked at at once; 0: as usual */
     const struct ks_log *log;
+    struct ks_progress *progress; /* NULL: nobody asks */
     /* Gets the recordings with stacks that lie beside clean ones; NULL: they are left out. */
     struct ks_stacks_list *stacks;
 };
