@@ -62,6 +62,8 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
         .run = options->run,
         .window = options->window,
         .any_run = any_run,
+        .rank_given = options->rank_given,
+        .rank = options->rank,
         .threads = options->threads,
         .log = &log,
     };
