@@ -116,6 +116,7 @@ bench: build ## time the report against its peers, quick sizes
 	@tools/setup.sh bench
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/instructions.py
+	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/recorder_cost.py
 
 bench-full: build ## the same at full size, medians of five

@@ -206,6 +206,7 @@ struct ks_place_use {
     uint32_t place; /* index */
     int64_t calls;
     int64_t total_ns;
+    int64_t all_calls; /* of this operator and kind, from all places */
 };
 
 /* One waiting or copying call of a trace with frames. */
@@ -495,6 +496,7 @@ struct ks_facts {
     size_t round_trip_count;
     struct ks_trip_span *trip_spans; /* by thread and time */
     size_t trip_span_count;
+    size_t running_count;          /* sources whose process was still at work */
     struct ks_memory_fact *memory; /* by source; NULL: no events */
     size_t memory_count;
     struct ks_driver_memory driver_memory;

@@ -2,6 +2,7 @@
 #ifndef KS_ANALYZE_REPLAY_MODEL_H
 #define KS_ANALYZE_REPLAY_MODEL_H
 
+#include "analyze/lane_sweep.h"
 #include "analyze/registry.h"
 #include "analyze/replay.h"
 #include "measure/sum.h"
@@ -96,7 +97,8 @@ struct ks_replay_scope {
     int64_t start_ns; /* of the first step on the host */
     int64_t end_ns;   /* of the last step on the host */
     int64_t gpu_end_ns;
-    uint16_t *thread_of; /* by track: index of the thread + 1, 0: it drives nothing */
+    struct ks_track_range tracks;
+    uint16_t *thread_of; /* by track in them: index of the thread + 1, 0: it drives nothing */
     size_t thread_count;
 };
 

@@ -234,7 +234,7 @@ static enum ks_status scan_lanes(struct ks_replay_list *list, struct ks_err *err
     const struct ks_lane *lanes =
         ks_lane_sweep_lanes(scope->analyzer->trace, KS_TABLE_slice, scope->source, &count);
     for (size_t i = 0; i < count && !is_full(list); i++) {
-        uint16_t thread = scope->thread_of[lanes[i].track];
+        uint16_t thread = scope->thread_of[ks_track_range_index(&scope->tracks, lanes[i].track)];
         if (thread > 0) {
             list->thread = (uint16_t)(thread - 1);
             list->lane = lanes[i].track;

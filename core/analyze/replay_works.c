@@ -29,20 +29,21 @@ struct work_list {
 static enum ks_status find_stream(struct work_list *list, uint32_t track, uint32_t *index,
                                   struct ks_err *err)
 {
-    if (list->stream_of[track] == 0) {
+    uint32_t *stream = &list->stream_of[ks_track_range_index(&list->scope->tracks, track)];
+    if (*stream == 0) {
         KS_TRY(ks_grow(&list->streams, list->stream_count, &list->stream_capacity,
                        sizeof(*list->streams), "streams", err));
         list->streams[list->stream_count++] = (struct stream){.free_ns = KS_TIME_NONE};
-        list->stream_of[track] = (uint32_t)list->stream_count;
+        *stream = (uint32_t)list->stream_count;
     }
-    *index = list->stream_of[track] - 1;
+    *index = *stream - 1;
     return KS_OK;
 }
 
 /* Is there room for the thread among those that drive the GPU? */
 static bool add_thread(struct ks_replay_scope *scope, uint32_t track)
 {
-    uint16_t *thread = &scope->thread_of[track];
+    uint16_t *thread = &scope->thread_of[ks_track_range_index(&scope->tracks, track)];
     if (*thread == 0 && scope->thread_count < UINT16_MAX) {
         *thread = (uint16_t)++scope->thread_count;
     }
@@ -179,7 +180,7 @@ enum ks_status ks_replay_add_works(struct ks_replay_scope *scope, struct ks_repl
                                    bool *fits, struct ks_err *err)
 {
     struct work_list list = {.scope = scope};
-    size_t track_count = (size_t)ks_trace_track_count(scope->analyzer->trace) + 1;
+    size_t track_count = (size_t)scope->tracks.count + 1;
     list.stream_of = ks_alloc(track_count, sizeof(*list.stream_of));
     enum ks_status status = list.stream_of
                                 ? scan_lanes(&list, err)

@@ -281,7 +281,7 @@ static enum ks_status choose_run(const struct ks_read_options *options,
                                  struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
 {
     int64_t count;
-    ks_runs_assign(builder, &count);
+    KS_TRY(ks_runs_assign(builder, &count, err));
     if (options->any_run) {
         join_runs(builder);
         count = 1;

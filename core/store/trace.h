@@ -143,6 +143,9 @@ void ks_scan_close(struct ks_scan *scan);
 
 KS_TABLE_LIST(KS_DECLARE_SCAN)
 
+/* What next shows at once ends at a multiple of so many rows. */
+uint32_t ks_trace_chunk_rows(const struct ks_trace *trace);
+
 /* Which rows of a table belong to a lane; ascending by lane. */
 struct ks_lane {
     uint32_t track;
