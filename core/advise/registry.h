@@ -21,5 +21,7 @@ extern const struct ks_rule ks_rule_ranks_imbalance;
 extern const struct ks_rule ks_rule_comm_exposed;
 extern const struct ks_rule ks_rule_comm_small_buckets;
 extern const struct ks_rule ks_rule_comm_redundant_sync;
+extern const struct ks_rule ks_rule_comm_fp32_payload;
+extern const struct ks_rule ks_rule_host_periodic_stall;
 
 #endif

@@ -372,7 +372,7 @@ struct ks_gradient_fact {
     double small; /* of KS_SMALL_BUCKET_BYTES_MIN to KS_SMALL_BUCKET_BYTES_MAX bytes */
     double small_bytes;
     int64_t small_transfer_ns; /* on the rank where each is shortest */
-    struct ks_strid dtype;     /* of the last one, 0 unknown */
+    double fp32_bytes;         /* of the bytes */
     int64_t micro_batches;     /* forward passes between optimizer steps, most ... */
     size_t windows;            /* ... of these, with gradients summed up after each of them */
     size_t windows_spared;     /* only after the last of several */
