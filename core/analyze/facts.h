@@ -303,6 +303,16 @@ struct ks_input_fact {
     struct ks_strid name;   /* the loader span's name */
 };
 
+/* Complete steps of a rank that uses no GPU (docs/analyses/cpu_steps.md). */
+struct ks_cpu_fact {
+    uint32_t source;
+    size_t step_count;
+    int64_t step_ns_total;
+    int64_t data_ns_total;   /* waiting for the next batch */
+    int64_t quiet_ns_total;  /* stretches of 200 us and more in which no operator runs at all */
+    int64_t quiet_ns_median; /* of a step */
+};
+
 /* What the allocator of a device holds from step to step (docs/analyses/memory_steps.md). */
 struct ks_memory_fact {
     uint32_t source;
@@ -506,6 +516,8 @@ struct ks_facts {
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
+    struct ks_cpu_fact *cpus; /* one for each source; NULL: some GPU works, or there are no steps */
+    size_t cpu_count;
     struct ks_source_fact *sources; /* one for each source */
     struct ks_replay **replays;     /* one for each source; NULL: nothing to replay */
     double replayed_ns;             /* mean step of the replays without a change; 0 unknown */

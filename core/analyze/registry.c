@@ -22,6 +22,7 @@ static const struct ks_analysis analyses[] = {
     {"autograd graph", ks_autograd_graph_compute},
     {"compiles", ks_compiles_compute},
     {"collectives", ks_collectives_compute},
+    {"cpu steps", ks_cpu_steps_compute},
 };
 
 const struct ks_analysis *ks_analysis_at(size_t index)

@@ -44,6 +44,7 @@ enum ks_status ks_compiles_compute(struct ks_analyzer *analyzer, struct ks_err *
 enum ks_status ks_collectives_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_memory_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_cpu_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 
 #endif
