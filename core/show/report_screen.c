@@ -537,8 +537,7 @@ static bool is_of_reason(const struct ks_findings *findings, size_t index, size_
 }
 
 /* Many rules lack the same thing, which is said once, behind all of them, by the first of them.
- * Gives
- * how many rules this is, 0 when another one is the first. */
+ * Gives how many rules this is, 0 when another one is the first. */
 static size_t write_reason(struct screen *screen, size_t index, bool is_first)
 {
     const struct ks_findings *findings = screen->view->findings;
