@@ -1,13 +1,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "interrupt.h"
 #include "message.h"
 #include "output.h"
 #include "progress_line.h"
+#include "trace_args.h"
 
 enum { SORT_NAMES_MAX = 64 };
 
@@ -15,38 +15,26 @@ static struct ks_cli_output output;
 
 /* ------------------------------------------------------------------ values of options */
 
-/* "3", "3..7", "..7" or "3..". */
-static int read_step_range(const struct ks_cli_args *args, struct ks_report_options *options)
-{
-    const char *text = ks_cli_value(args, "step");
-    if (!text) {
-        return KS_EXIT_OK;
-    }
-    char first[24] = "";
-    const char *dots = strstr(text, "..");
-    size_t len = dots ? (size_t)(dots - text) : strlen(text);
-    if (len < sizeof(first)) {
-        memcpy(first, text, len);
-    }
-    const char *last = dots ? dots + 2 : first;
-    options->step_range_given = true;
-    options->step_first = INT64_MIN;
-    options->step_last = INT64_MAX;
-    bool is_good = len < sizeof(first) && (*first || *last) &&
-                   (!*first || ks_cli_parse_number(first, &options->step_first)) &&
-                   (!*last || ks_cli_parse_number(last, &options->step_last)) &&
-                   options->step_first <= options->step_last;
-    if (!is_good) {
-        return ks_cli_usage_fail(args, "Cannot use --step %s: it must be N, N..M, N.. or ..M",
-                                 text);
-    }
-    return KS_EXIT_OK;
-}
+/* From which weight or share on a finding makes the exit status 1. */
+struct alarm {
+    bool is_set;
+    bool is_share;
+    double share;
+    enum ks_severity least;
+};
 
-/* A share: "10%" or "0.1". */
-static int read_share(const struct ks_cli_args *args, double *share)
+/* "low", "medium", "high", or a share: "10%", "0.1". */
+static int read_alarm(const struct ks_cli_args *args, struct alarm *alarm)
 {
+    static const char *const words[] = {"low", "medium", "high"};
     const char *text = ks_cli_value(args, "fail-on");
+    alarm->is_set = text != NULL;
+    for (size_t i = 0; text && i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            alarm->least = (enum ks_severity)i;
+            return KS_EXIT_OK;
+        }
+    }
     if (!text) {
         return KS_EXIT_OK;
     }
@@ -55,11 +43,23 @@ static int read_share(const struct ks_cli_args *args, double *share)
     bool is_percent = end != text && strcmp(end, "%") == 0;
     double limit = is_percent ? 100.0 : 1.0;
     if (end == text || (*end && !is_percent) || !(value >= 0.0 && value <= limit)) {
-        return ks_cli_usage_fail(
-            args, "Cannot use --fail-on %s: it must be 0%% to 100%%, or 0 to 1", text);
+        return ks_cli_usage_fail(args,
+                                 "Cannot use --fail-on %s: it must be low, medium, high, 0%% to "
+                                 "100%%, or 0 to 1",
+                                 text);
     }
-    *share = value / limit;
+    alarm->is_share = true;
+    alarm->share = value / limit;
     return KS_EXIT_OK;
+}
+
+static bool is_alarming(const struct alarm *alarm, const struct ks_report *report)
+{
+    if (!alarm->is_set) {
+        return false;
+    }
+    return alarm->is_share ? ks_report_finding_count_above(report, alarm->share) > 0
+                           : ks_report_finding_count_severe(report, alarm->least) > 0;
 }
 
 /* All keys of a table, a few on each line. */
@@ -99,6 +99,40 @@ static int check_style(const struct ks_cli_args *args, const struct ks_report_st
     return status;
 }
 
+/* Sorting and grouping are about rows, which JSON and tables have. */
+static int read_format(const struct ks_cli_args *args, enum ks_report_format *format)
+{
+    static const struct {
+        const char *option;
+        enum ks_report_format format;
+    } kinds[] = {
+        {"json", KS_REPORT_JSON},
+        {"table", KS_REPORT_TABLE},
+        {"markdown", KS_REPORT_MARKDOWN},
+        {"sarif", KS_REPORT_SARIF},
+    };
+    const char *rows = ks_cli_given(args, "sort")       ? "sort"
+                       : ks_cli_given(args, "group-by") ? "group-by"
+                                                        : NULL;
+    const char *chosen = NULL;
+    *format = rows ? KS_REPORT_TABLE : KS_REPORT_SCREEN;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (!ks_cli_given(args, kinds[i].option)) {
+            continue;
+        }
+        if (chosen) {
+            return ks_cli_usage_fail(args, "Cannot use --%s with --%s%s", kinds[i].option, chosen,
+                                     i == 1 ? ": JSON holds all tables" : "");
+        }
+        chosen = kinds[i].option;
+        *format = kinds[i].format;
+    }
+    if (rows && (*format == KS_REPORT_MARKDOWN || *format == KS_REPORT_SARIF)) {
+        return ks_cli_usage_fail(args, "Cannot use --%s with --%s", rows, chosen);
+    }
+    return KS_EXIT_OK;
+}
+
 static int read_style(const struct ks_cli_args *args, struct ks_report_style *style)
 {
     int64_t limit = 0;
@@ -110,61 +144,28 @@ static int read_style(const struct ks_cli_args *args, struct ks_report_style *st
     if (status != KS_EXIT_OK) {
         return status;
     }
-    if (ks_cli_given(args, "json") && ks_cli_given(args, "table")) {
-        return ks_cli_usage_fail(args, "Cannot use --table with --json: JSON holds all tables");
+    status = read_format(args, &style->format);
+    if (status != KS_EXIT_OK) {
+        return status;
     }
     if (ks_cli_given(args, "limit") && ks_cli_given(args, "all-rows")) {
         return ks_cli_usage_fail(args, "Cannot use --limit with --all-rows");
     }
     bool is_stdout =
         !ks_cli_value(args, "output") || strcmp(ks_cli_value(args, "output"), "-") == 0;
-    /* Sorting and grouping are about rows, which the overview has none of. */
-    bool is_table =
-        ks_cli_given(args, "table") || ks_cli_given(args, "sort") || ks_cli_given(args, "group-by");
-    style->format = ks_cli_given(args, "json") ? KS_REPORT_JSON
-                    : is_table                 ? KS_REPORT_TABLE
-                                               : KS_REPORT_SCREEN;
     style->table = ks_cli_value(args, "table");
     style->sort = ks_cli_value(args, "sort");
     style->row_limit = ks_cli_given(args, "all-rows") ? SIZE_MAX : (size_t)limit;
     style->colour = ks_cli_colour(ks_cli_value(args, "color"), is_stdout ? STDOUT_FILENO : -1);
     style->ascii = !ks_cli_utf8();
+    static char folder[PATH_MAX];
+    style->root = getcwd(folder, sizeof(folder));
     style->width = width ? (size_t)width : is_stdout ? ks_cli_width(STDOUT_FILENO) : 0;
 
     return check_style(args, style);
 }
 
-/* ------------------------------------------------------------------ input and output files */
-
-/* The target must be none of the inputs: they would be gone when it is renamed. */
-static int check_target(const struct ks_cli_args *args)
-{
-    const char *target = ks_cli_value(args, "output");
-    struct stat there;
-    if (!target || strcmp(target, "-") == 0 || stat(target, &there) != 0) {
-        return KS_EXIT_OK;
-    }
-    for (size_t i = 0; i < args->operand_count; i++) {
-        struct stat input;
-        if (S_ISREG(there.st_mode) && stat(args->operands[i], &input) == 0 &&
-            input.st_dev == there.st_dev && input.st_ino == there.st_ino) {
-            return ks_cli_usage_fail(args, "Cannot write to %s: it is an input", target);
-        }
-    }
-    return KS_EXIT_OK;
-}
-
-static int read_paths(const struct ks_cli_args *args, struct ks_report_options *options)
-{
-    for (size_t i = 0; i < args->operand_count; i++) {
-        if (strcmp(args->operands[i], "-") == 0 && isatty(STDIN_FILENO)) {
-            return ks_cli_usage_fail(args, "Cannot read a trace from the keyboard");
-        }
-    }
-    options->paths = (const char *const *)args->operands;
-    options->path_count = args->operand_count;
-    return KS_EXIT_OK;
-}
+/* ------------------------------------------------------------------ how to read */
 
 static int read_options(const struct ks_cli_args *args, struct ks_report_options *options)
 {
@@ -189,9 +190,9 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
         status = ks_cli_threads(args, &options->threads);
     }
     if (status == KS_EXIT_OK) {
-        status = read_step_range(args, options);
+        status = ks_cli_read_steps(args, "step", options);
     }
-    return status == KS_EXIT_OK ? read_paths(args, options) : status;
+    return status == KS_EXIT_OK ? ks_cli_read_paths(args, options) : status;
 }
 
 /* ------------------------------------------------------------------ the command */
@@ -212,13 +213,13 @@ static int run(const struct ks_cli_args *args)
 {
     struct ks_report_options options = {0};
     struct ks_report_style style = {0};
-    double share = -1.0;
-    int status = read_share(args, &share);
+    struct alarm alarm = {0};
+    int status = read_alarm(args, &alarm);
     if (status == KS_EXIT_OK) {
         status = read_style(args, &style);
     }
     if (status == KS_EXIT_OK) {
-        status = check_target(args);
+        status = ks_cli_check_target(args);
     }
     if (status == KS_EXIT_OK) {
         status = read_options(args, &options);
@@ -237,7 +238,7 @@ static int run(const struct ks_cli_args *args)
         return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
     }
     status = write_report(args, report, &style);
-    if (status == KS_EXIT_OK && share >= 0.0 && ks_report_finding_count_above(report, share) > 0) {
+    if (status == KS_EXIT_OK && is_alarming(&alarm, report)) {
         status = KS_EXIT_FOUND;
     }
     ks_report_close(report);
@@ -265,13 +266,17 @@ const struct ks_cli_command ks_cmd_report = {
              "The operators with most CPU time of their own."},
             {"report --json -o report.json log/",
              "Everything about all ranks of a folder, for scripts."},
-            {"report --fail-on 10% trace.json",
-             "Exit status 1 when something costs 10 % of a step."},
+            {"report --fail-on high trace.json",
+             "Exit status 1 when something costs a fifth of a step."},
             {NULL, NULL},
         },
     .options =
         (const struct ks_cli_option[]){
             KS_CLI_OPTION_JSON,
+            {"markdown", 0, NULL, NULL, "Write Markdown, for a comment or an issue."},
+            {"sarif", 0, NULL, NULL,
+             "Write the findings that name a line as SARIF; files below the current folder get "
+             "relative names."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
              "links|"
@@ -289,8 +294,9 @@ const struct ks_cli_command ks_cmd_report = {
              "Which window of kscope run, counted from 1; else the latest of each process."},
             {"strict", 0, NULL, NULL,
              "Refuse damaged input with the byte offset of the first fault."},
-            {"fail-on", 0, "SHARE", NULL,
-             "Exit with 1 when a finding has this share of step time or more: 10% or 0.1."},
+            {"fail-on", 0, "WEIGHT", NULL,
+             "Exit with 1 when a finding weighs that much: low, medium (5 % of step time), high "
+             "(20 %, or memory runs out soon), or a share such as 10% or 0.1."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
             {"memory", 0, "SIZE", NULL, "Keep tables larger than SIZE (512M, 2G) in a file."},

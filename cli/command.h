@@ -41,7 +41,7 @@ struct ks_cli_command {
     const char *operands; /* as help shows them: "PATH..."; NULL: none */
     size_t operands_min;
     size_t operands_max;         /* SIZE_MAX: any number */
-    const char *operand_choices; /* "bash|zsh|fish"; "@commands"; NULL: files */
+    const char *operand_choices; /* "bash|zsh|fish"; "@commands", "@rules"; NULL: files */
     const char *details;         /* paragraphs separated by an empty line, not wrapped; or NULL */
     const struct ks_cli_example *examples; /* ends with a NULL command */
     const struct ks_cli_option *options;   /* ends with a NULL name; --help is added to all */

@@ -63,6 +63,8 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
         .run = options->run,
         .window = options->window,
         .any_run = any_run,
+        .rank_given = options->rank_given,
+        .rank = options->rank,
         .threads = options->threads,
         .log = &log,
         .progress = options->progress,
@@ -261,6 +263,8 @@ static enum ks_status write_format(const struct ks_report *report,
     switch (style->format) {
     case KS_REPORT_JSON: return ks_report_write_json(&report->view, style, write, user, err);
     case KS_REPORT_TABLE: return ks_report_write_table(&report->view, style, write, user, err);
+    case KS_REPORT_MARKDOWN: return ks_report_write_markdown(&report->view, write, user, err);
+    case KS_REPORT_SARIF: return ks_report_write_sarif(&report->view, style, write, user, err);
     case KS_REPORT_SCREEN: return ks_report_write_screen(&report->view, style, write, user, err);
     }
     return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot write format: number=%d",
@@ -310,6 +314,15 @@ const char *ks_report_finding_id(const struct ks_report *report, size_t index)
 size_t ks_report_finding_count(const struct ks_report *report)
 {
     return report->findings.count;
+}
+
+size_t ks_report_finding_count_severe(const struct ks_report *report, enum ks_severity least)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->findings.count; i++) {
+        count += ks_finding_severity(&report->findings.list[i]) >= least;
+    }
+    return count;
 }
 
 size_t ks_report_finding_count_above(const struct ks_report *report, double share)

@@ -28,6 +28,8 @@ ALLOWED = {
     "advise": {"base", "measure", "store", "analyze", "public"},
     "compare": {"base", "measure", "store", "analyze", "advise", "public"},
     "show": {"base", "store", "query", "analyze", "advise", "compare", "public"},
+    # Exports of events go over the input's text once more, so they know readers.
+    "export": {"base", "measure", "store", "read", "analyze", "query", "advise", "show", "public"},
     # Files directly in core/ put the stages together behind the public API.
     "core": {
         "base",
@@ -39,6 +41,7 @@ ALLOWED = {
         "advise",
         "compare",
         "show",
+        "export",
         "public",
     },
     "serve": {"base", "public"},

@@ -12,6 +12,7 @@
 enum { STEPS_UNTIL_OOM_URGENT = 10000 };
 
 static const double share_of_note = 0.05; /* from here on a time finding comes before risks */
+static const double share_high = 0.20;    /* a fifth of each step is worth a day's work */
 
 static int64_t mean_step_ns(const struct ks_facts *facts)
 {
@@ -109,14 +110,28 @@ const char *ks_findings_text(struct ks_findings *findings, const char *format, .
     return text;
 }
 
+static bool is_oom_near(const struct ks_finding *finding)
+{
+    return finding->steps_until_oom != KS_UNKNOWN &&
+           finding->steps_until_oom < STEPS_UNTIL_OOM_URGENT;
+}
+
+enum ks_severity ks_finding_severity(const struct ks_finding *finding)
+{
+    if (finding->impact != KS_IMPACT_TIME) {
+        return is_oom_near(finding) ? KS_FINDING_HIGH : KS_FINDING_MEDIUM;
+    }
+    return finding->share >= share_high      ? KS_FINDING_HIGH
+           : finding->share >= share_of_note ? KS_FINDING_MEDIUM
+                                             : KS_FINDING_LOW;
+}
+
 /* Running out of memory soon comes first, then time worth having, then other risks, then the rest
  * of the time findings. */
 static int urgency(const struct ks_finding *finding)
 {
     if (finding->impact != KS_IMPACT_TIME) {
-        bool is_near = finding->steps_until_oom != KS_UNKNOWN &&
-                       finding->steps_until_oom < STEPS_UNTIL_OOM_URGENT;
-        return is_near ? 0 : 2;
+        return is_oom_near(finding) ? 0 : 2;
     }
     return finding->share >= share_of_note ? 1 : 3;
 }

@@ -94,6 +94,8 @@ void ks_finding_show(struct ks_finding *finding, const struct ks_evidence *list,
  * least half of them do; else leaves them alone. */
 void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts, struct ks_strid op,
                            enum ks_place_kind kind);
+/* How much it weighs, when findings are settled. */
+enum ks_severity ks_finding_severity(const struct ks_finding *finding);
 /* printf into the findings' arena. NULL when out of memory, which ks_findings_compute then returns:
  * rules need not look. */
 const char *ks_findings_text(struct ks_findings *findings, const char *format, ...) KS_PRINTF(2, 3);

@@ -1,7 +1,8 @@
 /* Rule host.python_gap: code of the program between operators leaves the GPU idle.
  *
  * Claim: the GPU idles for at least 5% of the step while the host runs code outside of operators,
- * and this is more than half of all idle time.
+ * and this is more than half of all idle time. Code that only one rank runs, for which the others
+ * wait, is ranks.straggler; code directly before memory is freed is memory.allocator_churn.
  *
  * Evidence: idle time by cause (docs/analyses/idle.md): host_code against the rest.
  *
@@ -11,6 +12,7 @@
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
  */
 #include "advise/gpu_step.h"
+#include "advise/late_rank.h"
 #include "advise/registry.h"
 
 static const double share_min = 0.05;
@@ -26,6 +28,10 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     after.gap_factor = 0;
     KS_TRY(ks_gpu_step_what_if(facts, &before, &after, &after, &finding, err));
     if (!ks_gpu_step_is_gain(&finding, check)) {
+        return KS_OK;
+    }
+    if (!ks_gpu_step_is_share(mean, finding.saving.high_ns, share_min)) {
+        check->reason = "it is in short stretches, or frees memory: other rules look at that";
         return KS_OK;
     }
     finding.fix_text = ks_findings_text(out,
@@ -49,6 +55,13 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
 {
     const struct ks_mean_step *mean = &facts->mean_step;
     if (!ks_gpu_step_can_judge(facts, check)) {
+        return KS_OK;
+    }
+    struct ks_late_rank late = ks_late_rank_find(facts);
+    if (late.rank && late.cause == KS_IDLE_HOST_CODE) {
+        check->reason =
+            ks_findings_text(out, "rank %lld has most of it, and the others wait for it",
+                             (long long)late.rank->rank);
         return KS_OK;
     }
     if (ks_gpu_step_is_share(mean, ks_gpu_step_host_code_ns(mean), share_min)) {

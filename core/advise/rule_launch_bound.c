@@ -41,7 +41,8 @@ static enum ks_status find_saving(const struct ks_facts *facts, struct ks_findin
     struct ks_replay_change before = KS_REPLAY_UNCHANGED;
     before.drop = (has_reads ? (unsigned)KS_REPLAY_READ : 0u) |
                   (has_copies ? (unsigned)KS_REPLAY_SMALL_COPY : 0u) |
-                  (ks_gpu_step_trips_ns(mean) > 0 ? (unsigned)KS_REPLAY_ROUND_TRIP : 0u);
+                  (ks_gpu_step_trips_ns(mean) > 0 ? (unsigned)KS_REPLAY_ROUND_TRIP : 0u) |
+                  KS_REPLAY_MEMORY | KS_REPLAY_BEFORE_FREE;
     before.gap_factor = ks_gpu_step_host_code_ns(mean) > 0 ? 0 : 1;
     struct ks_replay_change sure = before;
     sure.launch_factor = 0;

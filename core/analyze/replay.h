@@ -35,6 +35,9 @@ enum {
     KS_REPLAY_SMALL_PREPARED = 8, /* host operators directly before them */
     KS_REPLAY_ROUND_TRIP = 16,    /* bring a tensor to the host, work on it there, take it back */
     KS_REPLAY_BETWEEN = 32,       /* none: the time between two of these that follow each other */
+    KS_REPLAY_MEMORY = 256,       /* none: calls that take memory of a device or give it back */
+    KS_REPLAY_BEFORE_FREE = 512,  /* none: code of the program directly before it gives some back */
+    KS_REPLAY_COLLECTIVE = 1024,  /* start collectives */
 };
 
 struct ks_replay_change {
@@ -44,15 +47,18 @@ struct ks_replay_change {
     /* Part of the host's time between rows that stays where it launches work: waits, the loader
      * and stretches of KS_REPLAY_GAP_NS_MIN and more apart. 1: all, 0: none. */
     double launch_factor;
-    double gap_factor;    /* the same of longer stretches outside of operators */
-    double short_factor;  /* part of GPU work of KS_REPLAY_SHORT_NS_MAX and less that stays */
-    bool waits_for_ranks; /* collectives take as long as recorded; else as on the rank that
+    double gap_factor;        /* the same of longer stretches outside of operators */
+    double short_factor;      /* part of GPU work of KS_REPLAY_SHORT_NS_MAX and less that stays */
+    bool waits_for_ranks;     /* collectives take as long as recorded; else as on the rank that
                            * arrived last, where nobody else is waited for */
+    bool keeps_collectives;   /* collectives of operators that are left out run all the same */
+    double collective_factor; /* part of the time of collectives that stays */
 };
 
 /* Nothing is different, but that no rank waits for another. */
 #define KS_REPLAY_UNCHANGED                                                                        \
-    ((struct ks_replay_change){.launch_factor = 1, .gap_factor = 1, .short_factor = 1})
+    ((struct ks_replay_change){                                                                    \
+        .launch_factor = 1, .gap_factor = 1, .short_factor = 1, .collective_factor = 1})
 
 struct ks_replay;
 

@@ -17,7 +17,8 @@ struct run {
     double waiting_since_ns;
     uint32_t loader_depth;
     uint32_t dropping_threads;
-    uint32_t op_depth; /* operators open on all threads */
+    uint32_t memory_calls; /* open ones that are left out */
+    uint32_t op_depth;     /* operators open on all threads */
     struct thread *threads;
     double *work_end_ns;
     double *stream_free_ns;
@@ -31,24 +32,29 @@ static double later(double a, double b)
 
 /* ------------------------------------------------------------ time of the host */
 
-/* Part of a stretch between two rows that stays. */
-static double part_of(const struct run *run, double passed_ns)
+/* Part of a stretch between two rows, the second of them `next`, that stays. */
+static double part_of(const struct run *run, double passed_ns, const struct ks_replay_point *next)
 {
+    bool is_before_free = next->kind == KS_REPLAY_CALL_BEGIN &&
+                          (next->marks & KS_REPLAY_BEFORE_FREE) && run->op_depth == 0;
     if (run->loader_depth > 0) {
         return 1;
+    }
+    if (is_before_free && (run->change.drop & KS_REPLAY_BEFORE_FREE)) {
+        return 0;
     }
     if (passed_ns < KS_REPLAY_GAP_NS_MIN) {
         return run->change.launch_factor;
     }
-    return run->op_depth == 0 ? run->change.gap_factor : 1;
+    return run->op_depth == 0 && !is_before_free ? run->change.gap_factor : 1;
 }
 
-static void pass_time(struct run *run, int64_t until_ns)
+static void pass_time(struct run *run, const struct ks_replay_point *next)
 {
-    double passed_ns = (double)ks_sum_sub(until_ns, run->last_ns);
-    double part = part_of(run, passed_ns);
-    run->last_ns = until_ns;
-    if (run->dropping_threads > 0) {
+    double passed_ns = (double)ks_sum_sub(next->at_ns, run->last_ns);
+    double part = part_of(run, passed_ns, next);
+    run->last_ns = next->at_ns;
+    if (run->dropping_threads > 0 || run->memory_calls > 0) {
         return;
     }
     if (run->waiting == UINT32_MAX) {
@@ -75,6 +81,7 @@ static void launch(struct run *run, uint32_t index)
         start_ns = later(start_ns, run->work_end_ns[work->other] + (double)work->other_delay_ns);
     }
     int64_t dur_ns = run->change.waits_for_ranks ? work->dur_ns : work->alone_ns;
+    part *= work->is_collective ? run->change.collective_factor : 1;
     run->work_end_ns[index] = start_ns + part * (double)dur_ns;
     double *free_ns = &run->stream_free_ns[work->stream];
     *free_ns = later(*free_ns, run->work_end_ns[index]);
@@ -87,8 +94,10 @@ static void launch(struct run *run, uint32_t index)
 static void begin_call(struct run *run, uint32_t index, bool is_dropped)
 {
     const struct ks_replay_call *call = &run->replay->calls[index];
+    run->memory_calls += call->is_memory && (run->change.drop & KS_REPLAY_MEMORY);
     for (uint32_t i = call->work_begin; i < call->work_end; i++) {
-        if (is_dropped) { /* what comes behind it on its stream finds the stream free */
+        bool is_kept = run->change.keeps_collectives && run->replay->works[i].is_collective;
+        if (is_dropped && !is_kept) { /* what comes behind it on its stream finds the stream free */
             run->work_end_ns[i] = run->stream_free_ns[run->replay->works[i].stream];
         } else {
             launch(run, i);
@@ -102,10 +111,11 @@ static void begin_call(struct run *run, uint32_t index, bool is_dropped)
 
 static void end_call(struct run *run, uint32_t index)
 {
+    const struct ks_replay_call *call = &run->replay->calls[index];
+    run->memory_calls -= call->is_memory && (run->change.drop & KS_REPLAY_MEMORY);
     if (run->waiting != index) {
         return;
     }
-    const struct ks_replay_call *call = &run->replay->calls[index];
     double end_ns = later(run->waiting_since_ns + (double)call->own_ns,
                           run->work_end_ns[call->awaited] + (double)call->tail_ns);
     run->now_ns = end_ns;
@@ -189,7 +199,7 @@ static void walk(struct run *run)
         }
     }
     for (size_t i = 0; i < replay->point_count; i++) {
-        pass_time(run, replay->points[i].at_ns);
+        pass_time(run, &replay->points[i]);
         note_point(run, &replay->points[i]);
     }
 }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "show/ink.h"
 #include "show/plain.h"
+#include "show/sentences.h"
 #include "show/units.h"
 #include "show/verdict.h"
 
@@ -20,7 +21,7 @@ enum {
     DAMAGES_MAX = 3,
     DEVICES_MAX = 4,
     FINDINGS_MAX = 4,
-    FINDING_LINES = 5, /* title, saving, fix, code */
+    FINDING_LINES = 5, /* title, saving and place, fix, code */
     TAIL_LINES = 4,    /* what follows the findings */
     SCREEN_LINES = 24,
     BAR_WIDTH_MAX = 72,
@@ -453,31 +454,12 @@ static void write_devices(struct screen *screen)
 
 /* ------------------------------------------------------------------ findings */
 
-static void append_saving(const struct ks_view *view, const struct ks_finding *finding,
-                          struct ks_text *line)
+static void append_line(struct screen *screen, const struct ks_finding *finding)
 {
-    int64_t step_ns = ks_view_step_ns(view);
-    const struct ks_saving *saving = &finding->saving;
-    if (saving->low_ns == KS_UNKNOWN || saving->high_ns == KS_UNKNOWN || saving->high_ns <= 0) {
-        ks_text_printf(line, "saves no time: %s",
-                       finding->impact == KS_IMPACT_MEMORY ? "about memory" : "a risk for the run");
-    } else {
-        struct ks_unit_text low = ks_units_time(saving->low_ns);
-        struct ks_unit_text high = ks_units_time(saving->high_ns);
-        ks_text_printf(line, "saves %s to %s a step", low.text, high.text);
-        if (step_ns > 0 && step_ns != KS_UNKNOWN) {
-            struct ks_unit_text low_share =
-                ks_units_share((double)saving->low_ns / (double)step_ns);
-            struct ks_unit_text high_share =
-                ks_units_share((double)saving->high_ns / (double)step_ns);
-            ks_text_printf(line, " (%s to %s of it)", low_share.text, high_share.text);
-        }
+    if (finding->where.file.len > 0) {
+        ks_text_printf(&screen->line, ", at ");
+        ks_sentence_line(&screen->line, &finding->where, screen->width / 2);
     }
-    if (finding->bytes != KS_UNKNOWN && finding->bytes != 0) {
-        struct ks_unit_text bytes = ks_units_bytes(finding->bytes);
-        ks_text_printf(line, ", %s", bytes.text);
-    }
-    ks_text_printf(line, ", confidence %s", ks_view_confidence(finding->confidence));
 }
 
 static void write_finding(struct screen *screen, size_t index)
@@ -493,7 +475,8 @@ static void write_finding(struct screen *screen, size_t index)
     ink(screen, KS_INK_END);
 
     ks_text_append(&screen->out, "   ", 3);
-    append_saving(screen->view, finding, &screen->line);
+    ks_sentence_saving(&screen->line, screen->view, finding);
+    append_line(screen, finding);
     wrap(screen, 3, 2);
     if (finding->fix_text) {
         ks_text_append(&screen->out, "   ", 3);
@@ -540,17 +523,34 @@ static void write_findings(struct screen *screen)
     }
 }
 
-/* Rules that follow each other often lack the same thing: the last one says it for all. */
-static bool is_last_of_reason(const struct ks_findings *findings, size_t index)
+/* Does the rule lack the same thing as the one at `index`? */
+static bool is_of_reason(const struct ks_findings *findings, size_t index, size_t other)
 {
     const struct ks_check *check = &findings->checks[index];
-    for (size_t i = index + 1; check->reason && i < findings->check_count; i++) {
-        const struct ks_check *next = &findings->checks[i];
-        if (next->state == KS_CHECK_COULD_NOT) {
-            return !next->reason || strcmp(next->reason, check->reason) != 0;
+    const struct ks_check *next = &findings->checks[other];
+    return check->reason && next->reason && next->state == KS_CHECK_COULD_NOT &&
+           strcmp(next->reason, check->reason) == 0;
+}
+
+/* Many rules lack the same thing, which is said once, behind all of them; by the first of them. */
+static size_t write_reason(struct screen *screen, size_t index, size_t written)
+{
+    const struct ks_findings *findings = screen->view->findings;
+    for (size_t i = 0; i < index; i++) {
+        if (is_of_reason(findings, index, i)) {
+            return written;
         }
     }
-    return check->reason != NULL;
+    ks_text_printf(&screen->line, "%s%s", written++ ? ", " : "", findings->checks[index].rule->id);
+    for (size_t i = index + 1; i < findings->check_count; i++) {
+        if (is_of_reason(findings, index, i)) {
+            ks_text_printf(&screen->line, ", %s", findings->checks[i].rule->id);
+        }
+    }
+    if (findings->checks[index].reason) {
+        ks_text_printf(&screen->line, " (%s)", findings->checks[index].reason);
+    }
+    return written;
 }
 
 static void write_checks(struct screen *screen)
@@ -570,9 +570,10 @@ static void write_checks(struct screen *screen)
             if (check->state != groups[g].state) {
                 continue;
             }
-            ks_text_printf(&screen->line, "%s%s", count++ ? ", " : "", check->rule->id);
-            if (check->state == KS_CHECK_COULD_NOT && is_last_of_reason(findings, i)) {
-                ks_text_printf(&screen->line, " (%s)", check->reason);
+            if (check->state == KS_CHECK_COULD_NOT) {
+                count = write_reason(screen, i, count);
+            } else {
+                ks_text_printf(&screen->line, "%s%s", count++ ? ", " : "", check->rule->id);
             }
         }
         if (count > 0 && groups[g].state == KS_CHECK_FINE && findings->count == 0) {

@@ -105,6 +105,13 @@ const char *ks_view_confidence(enum ks_confidence confidence)
     return words[confidence];
 }
 
+const char *ks_view_severity(enum ks_severity severity)
+{
+    static const char *const words[] = {"low", "medium", "high"};
+    KS_ASSERT((size_t)severity < KS_COUNT_OF(words));
+    return words[severity];
+}
+
 const char *ks_view_finding_title(const struct ks_finding *finding)
 {
     return finding->title ? finding->title : finding->rule->title;

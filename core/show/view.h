@@ -35,6 +35,7 @@ const char *ks_view_idle_cause(enum ks_idle_cause cause);
 const char *ks_view_status(enum ks_source_status status);
 const char *ks_view_impact(enum ks_impact impact);
 const char *ks_view_confidence(enum ks_confidence confidence);
+const char *ks_view_severity(enum ks_severity severity);
 const char *ks_view_finding_title(const struct ks_finding *finding);
 
 #endif

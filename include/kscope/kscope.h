@@ -96,6 +96,8 @@ struct ks_report_options {
     int64_t step_last;
     bool device_given; /* keep only GPU work of this device ordinal */
     int64_t device;
+    bool rank_given; /* keep only the files of this rank */
+    int64_t rank;
     int64_t run;    /* which run (1-based) when the files hold several; 0: must be one */
     int64_t window; /* which window of `kscope run` (1-based); 0: the latest of a folder */
     uint64_t chunk_bytes_max; /* memory for table chunks before they spill to disk; 0: no limit */
@@ -117,7 +119,13 @@ KS_API void ks_report_close(struct ks_report *report);
 
 /* ------------------------------------------------------------------ writing it */
 
-enum ks_report_format { KS_REPORT_SCREEN, KS_REPORT_JSON, KS_REPORT_TABLE };
+enum ks_report_format {
+    KS_REPORT_SCREEN,
+    KS_REPORT_JSON,
+    KS_REPORT_TABLE,
+    KS_REPORT_MARKDOWN, /* verdict, steps, findings: for a comment or an issue */
+    KS_REPORT_SARIF,    /* findings that name a line, as SARIF 2.1.0 */
+};
 
 struct ks_report_style {
     enum ks_report_format format;
@@ -127,6 +135,7 @@ struct ks_report_style {
     bool colour;       /* ANSI colours */
     bool ascii;        /* text without characters beyond ASCII of our own */
     size_t width;      /* columns of the terminal; 0: 100 */
+    const char *root;  /* SARIF: files below this folder get relative names; NULL: none do */
 };
 
 /* Do format, table and sort fit together? Looks at no report, so that it can be asked before a long
@@ -150,16 +159,114 @@ KS_API const char *ks_report_sort_name(const char *table, size_t index);
 KS_API size_t ks_report_finding_count(const struct ks_report *report);
 KS_API size_t ks_report_finding_count_above(const struct ks_report *report, double share);
 
+/* How much a finding weighs: time findings by their share of the step, low below 5 %, high from
+ * 20 % on; others are medium, and high when memory runs out in less than 10,000 steps. */
+enum ks_severity { KS_FINDING_LOW, KS_FINDING_MEDIUM, KS_FINDING_HIGH };
+
+/* Number of findings that weigh at least that much. */
+KS_API size_t ks_report_finding_count_severe(const struct ks_report *report,
+                                             enum ks_severity least);
+
 /* What limits the step (verdict.bound_by of the JSON), and the rule of the index-th finding (NULL
  * past the last): enough to tell whether two reports say the same. Static text. */
 KS_API const char *ks_report_bound_by(const struct ks_report *report);
 KS_API const char *ks_report_finding_id(const struct ks_report *report, size_t index);
+
+/* Id of the index-th rule ("input.starved"), or NULL past the last. Static text. */
+KS_API const char *ks_rule_id(size_t index);
+/* Writes the page of a rule as text, or with `id` NULL the list of rules. Errors: KS_ERR_USAGE (no
+ * such rule), KS_ERR_IO, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_explain_write(const char *id, bool colour, ks_write_cb write,
+                                                     void *user, struct ks_err *err);
 
 /* The JSON document of a failure: {schema, error {code, message, where, offset}}. */
 KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *failure,
                                                         const char *where, ks_write_cb write,
                                                         void *user, struct ks_err *err);
 
+/* ------------------------------------------------------------------ files for other programs */
+
+enum ks_export_format {
+    KS_EXPORT_CSV,
+    KS_EXPORT_FOLDED,
+    KS_EXPORT_SPEEDSCOPE,
+    KS_EXPORT_CHROME,
+    KS_EXPORT_PERFETTO,
+    KS_EXPORT_SQLITE, /* only by ks_export_write_file */
+    KS_EXPORT_PARQUET,
+    KS_EXPORT_ARROW,
+};
+
+/* What the stacks of KS_EXPORT_FOLDED are weighed by. */
+enum ks_export_weight {
+    KS_EXPORT_SELF_CPU, /* exclusive time on the host */
+    KS_EXPORT_DEVICE,   /* time of the GPU work that the innermost operator launched */
+};
+
+/* Zero means the default everywhere. Steps, rank and device are those that the report was opened
+ * with. */
+struct ks_export_options {
+    enum ks_export_format format;
+    /* KS_EXPORT_CSV, _PARQUET, _ARROW: one of ks_export_table_name; NULL: "operators" for CSV,
+     * "events" for the others. */
+    const char *table;
+    enum ks_export_weight weight;
+    /* What of the events is kept, beside the steps of the report. Tables of the report itself
+     * cannot be cut so: KS_ERR_USAGE. */
+    const char *categories; /* separated by commas; NULL: all */
+    bool time_given;        /* only what overlaps [time_from_ns, time_to_ns) from the start */
+    int64_t time_from_ns;
+    int64_t time_to_ns;
+    bool uncompressed; /* KS_EXPORT_PARQUET, _ARROW: without zstd inside */
+    bool strict;       /* KS_EXPORT_CHROME: refuse damaged text */
+    bool gzip;         /* compress what is written */
+    ks_log_cb log;     /* what had to be cut or left out */
+    void *log_user;
+};
+
+/* Name of the index-th table that an export knows; NULL past the last. */
+KS_API const char *ks_export_table_name(size_t index);
+
+/* Do the options fit together? Looks at no report, so that it can be asked before a long read.
+ * KS_ERR_USAGE. */
+KS_API KS_MUST_CHECK enum ks_status ks_export_check(const struct ks_export_options *options,
+                                                    struct ks_err *err);
+
+/* Writes the report in a format that other programs read (docs/export.md). Errors: KS_ERR_USAGE
+ * (options that do not fit together; KS_EXPORT_CHROME: not one file), KS_ERR_LIMIT (speedscope:
+ * hundreds of streams), KS_ERR_IO (`write` gave false), KS_ERR_NOMEM; KS_EXPORT_CHROME also those
+ * of reading the file once more. */
+KS_API KS_MUST_CHECK enum ks_status ks_export_write(const struct ks_report *report,
+                                                    const struct ks_export_options *options,
+                                                    ks_write_cb write, void *user,
+                                                    struct ks_err *err);
+
+/* The same for KS_EXPORT_SQLITE, into the file `path`, which is empty or not there. After an error
+ * it holds anything, and is the caller's to remove. */
+KS_API KS_MUST_CHECK enum ks_status ks_export_write_file(const struct ks_report *report,
+                                                         const struct ks_export_options *options,
+                                                         const char *path, struct ks_err *err);
+
+/* Zero means the default everywhere. */
+struct ks_convert_options {
+    const char *path;            /* one file, or "-" */
+    bool strict;                 /* refuse damaged text with the byte offset of the first fault */
+    const char *keep_categories; /* separated by commas; NULL: all */
+    const char *drop_categories; /* the same for those that go; NULL: none */
+    bool drop_args;              /* arguments that only shapes and FLOPs need */
+    bool anonymize;              /* neutral words for names that are not known to be public */
+    bool gzip;                   /* compress what is written */
+    ks_log_cb log;
+    void *log_user;
+};
+
+/* Hands on the text of a trace, smaller or fit to be shown around (docs/export.md). What is kept
+ * keeps its bytes. Errors: KS_ERR_IO (the file cannot be opened, or `write` gave false),
+ * KS_ERR_FORMAT (no trace, or damaged and strict), KS_ERR_UNSUPPORTED (a trace inside a trace),
+ * KS_ERR_LIMIT, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_convert_write(const struct ks_convert_options *options,
+                                                     ks_write_cb write, void *user,
+                                                     struct ks_err *err);
 /* ------------------------------------------------------------------ asking by SQL */
 
 enum ks_query_format { KS_QUERY_TABLE, KS_QUERY_CSV, KS_QUERY_JSON };

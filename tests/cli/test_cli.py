@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from cli_program import PROGRAM, ROOT, environment
 
-COMMANDS = ("report", "query", "info", "doctor", "completion", "help", "version", "run")
+COMMANDS = "report explain query export convert info doctor completion help version run".split()
 
 
 def one_document(run):
@@ -118,6 +118,20 @@ def test_fail_on_a_finding_that_is_large_enough(kscope):
     assert kscope("report", "--fail-on", "10%", starved).returncode == 1
     assert kscope("report", "--fail-on", "0.1", "--json", starved).returncode == 1
     assert kscope("report", "--fail-on", "99%", starved).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("A.dataloader.bad", {"low", "medium", "high"}),
+        ("A.pageable.bad", {"low", "medium"}),
+        ("A.pageable.good", set()),
+    ],
+)
+def test_fail_on_a_weight(kscope, name, weights):
+    trace = ROOT / "tests" / "data" / f"{name}.pt.trace.json.gz"
+    run = {word: kscope("report", "--fail-on", word, trace) for word in ("low", "medium", "high")}
+    assert {word for word, done in run.items() if done.returncode == 1} == weights
 
 
 def test_fail_on(kscope, small):
