@@ -12,6 +12,8 @@ extern const struct ks_rule ks_rule_precision_fp32_matmul;
 extern const struct ks_rule ks_rule_copy_pageable;
 extern const struct ks_rule ks_rule_copy_many_small;
 extern const struct ks_rule ks_rule_device_round_trip;
+extern const struct ks_rule ks_rule_optimizer_unfused;
+extern const struct ks_rule ks_rule_attention_materialized;
 extern const struct ks_rule ks_rule_memory_growth;
 extern const struct ks_rule ks_rule_memory_allocator_churn;
 extern const struct ks_rule ks_rule_inference_grad_enabled;
