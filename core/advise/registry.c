@@ -5,7 +5,7 @@ static const struct ks_rule *const rules[] = {
     &ks_rule_launch_bound,           &ks_rule_host_python_gap,
     &ks_rule_precision_fp32_matmul,  &ks_rule_copy_pageable,
     &ks_rule_copy_many_small,        &ks_rule_device_round_trip,
-    &ks_rule_optimizer_unfused,
+    &ks_rule_optimizer_unfused,      &ks_rule_batch_too_small,
     &ks_rule_matmul_misaligned,      &ks_rule_attention_backend,
     &ks_rule_attention_materialized, &ks_rule_layout_transposes,
     &ks_rule_cudnn_retuning,         &ks_rule_memory_growth,

@@ -13,6 +13,7 @@ extern const struct ks_rule ks_rule_copy_pageable;
 extern const struct ks_rule ks_rule_copy_many_small;
 extern const struct ks_rule ks_rule_device_round_trip;
 extern const struct ks_rule ks_rule_optimizer_unfused;
+extern const struct ks_rule ks_rule_batch_too_small;
 extern const struct ks_rule ks_rule_matmul_misaligned;
 extern const struct ks_rule ks_rule_attention_backend;
 extern const struct ks_rule ks_rule_attention_materialized;
