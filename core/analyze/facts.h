@@ -8,6 +8,7 @@
 #ifndef KS_ANALYZE_FACTS_H
 #define KS_ANALYZE_FACTS_H
 
+#include "analyze/work_costs.h"
 #include "store/trace.h"
 
 #define KS_UNKNOWN INT64_MIN
@@ -506,6 +507,7 @@ struct ks_facts {
     size_t round_trip_count;
     struct ks_trip_span *trip_spans; /* by thread and time */
     size_t trip_span_count;
+    struct ks_work_costs work;     /* that a repair would make shorter */
     size_t running_count;          /* sources whose process was still at work */
     struct ks_memory_fact *memory; /* by source; NULL: no events */
     size_t memory_count;
