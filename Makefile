@@ -19,7 +19,8 @@ configure = @test -f $(1)/build.ninja || { echo "configuring $(1)/"; \
 .DEFAULT_GOAL := help
 .PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch \
 	test-all test-asan tsan torture bless fuzz fuzz-smoke bench bench-full bench-compare format \
-	format-check tidy layers docs ci device-bundle device-test clean
+	format-check tidy layers docs ci device-bundle device-test faults \
+	faults-gpu clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -170,6 +171,13 @@ device-bundle: ## pack what a bare machine with a GPU needs
 
 device-test: ## run the tests of the bundle, on that machine
 	@tools/device_bundle.sh --test
+
+faults: build ## record the fault programs on the CPU, and fill their table in docs/faults.md
+	@tools/setup.sh test
+	@$(PYTHON) tests/faults/run_faults.py build/kscope build/faults --docs docs/faults.md
+
+faults-gpu: ## the same on a GPU: here after a build, or in the bundle by tools/faults_gpu.sh
+	@tools/faults_gpu.sh
 
 clean: ## remove builds, not the Python environments
 	@rm -rf build build-asan build-clang build-device build-fuzz build-tsan

@@ -100,11 +100,24 @@ void ks_cpu_step_set_savings(struct ks_finding *finding, const struct ks_facts *
 
 /* ------------------------------------------------------------ code between operators */
 
-/* A pause in few of the steps is another fault. */
-static int64_t usual_gap_ns(const struct ks_cpu_fact *cpu)
+/* Compiling is another fault. */
+static int64_t mean_gap_ns(const struct ks_facts *facts, const struct ks_cpu_fact *cpu)
 {
     int64_t mean_ns = cpu->step_count > 0 ? cpu->quiet_ns_total / (int64_t)cpu->step_count : 0;
-    return cpu->quiet_ns_median < mean_ns ? cpu->quiet_ns_median : mean_ns;
+    return mean_ns > facts->compiles.sure_ns ? mean_ns - facts->compiles.sure_ns : 0;
+}
+
+/* So is a pause in few of the steps. And where the thread of the steps waits for a core, all of
+ * that may lie between operators. */
+static int64_t usual_gap_ns(const struct ks_facts *facts, const struct ks_cpu_fact *cpu)
+{
+    const struct ks_process_use *use = &ks_trace_source(facts->trace, cpu->source)->process;
+    int64_t steps = (int64_t)(cpu->step_count > 0 ? cpu->step_count : 1);
+    int64_t mean_ns = mean_gap_ns(facts, cpu);
+    int64_t gap_ns = cpu->quiet_ns_median < mean_ns ? cpu->quiet_ns_median : mean_ns;
+    double waiting = use->wall_ns > 0 ? (double)use->thread_wait_ns / (double)use->wall_ns : 0;
+    int64_t waiting_ns = llround(waiting * (double)(cpu->step_ns_total / steps));
+    return gap_ns > waiting_ns ? gap_ns - waiting_ns : 0;
 }
 
 static const struct ks_cpu_fact *find_worst(const struct ks_facts *facts)
@@ -112,7 +125,8 @@ static const struct ks_cpu_fact *find_worst(const struct ks_facts *facts)
     const struct ks_cpu_fact *worst = NULL;
     for (size_t i = 0; i < facts->cpu_count; i++) {
         const struct ks_cpu_fact *cpu = &facts->cpus[i];
-        if (cpu->step_count >= STEPS_MIN && (!worst || usual_gap_ns(cpu) > usual_gap_ns(worst))) {
+        if (cpu->step_count >= STEPS_MIN &&
+            (!worst || usual_gap_ns(facts, cpu) > usual_gap_ns(facts, worst))) {
             worst = cpu;
         }
     }
@@ -127,8 +141,8 @@ static enum ks_status report_gap(const struct ks_rule *rule, const struct ks_fac
     int64_t steps = (int64_t)cpu->step_count;
     int64_t cores = ks_cpu_step_cores(&ks_trace_source(facts->trace, cpu->source)->process);
     cores = cores > 0 ? cores : CORES_DEFAULT;
-    int64_t gap_ns = usual_gap_ns(cpu);
-    finding.saving = (struct ks_saving){gap_ns - gap_ns / cores, cpu->quiet_ns_total / steps};
+    int64_t gap_ns = usual_gap_ns(facts, cpu);
+    finding.saving = (struct ks_saving){gap_ns - gap_ns / cores, mean_gap_ns(facts, cpu)};
     finding.saving_in_trace = finding.saving;
     finding.title = "Code between operators holds the step up";
     finding.fix_text = ks_findings_text(
@@ -158,7 +172,7 @@ enum ks_status ks_cpu_step_find_gap(const struct ks_rule *rule, const struct ks_
                               : "fewer than two complete steps were recorded";
         return KS_OK;
     }
-    int64_t gap_ns = usual_gap_ns(worst);
+    int64_t gap_ns = usual_gap_ns(facts, worst);
     int64_t step_ns = worst->step_ns_total / (int64_t)worst->step_count;
     if (gap_ns > 0 && gap_ns >= step_ns / 100 * GAP_PERCENT_MIN) {
         return report_gap(rule, facts, worst, out, err);

@@ -11,8 +11,8 @@
  * recording all rows of the step can have cost (low); and the rest of the compiled calls that hold
  * marks, which tune kernels, and short pauses between (high).
  *
- * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work), or no mark was
- * recorded.
+ * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work; without a GPU the
+ * first two), or no mark was recorded.
  */
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
@@ -22,6 +22,7 @@ enum { STEPS_MIN = 2, ATTEMPT_MIN = 2 /* counted from 0 */ };
 
 static const double share_min = 0.05;
 static const double steps_share_min = 0.5;
+static const double cost_without_gpu = 2.0; /* more than recordings on a host with a GPU showed */
 
 /* First input and dimension in which the shapes differ. */
 static bool find_dimension(const struct ks_facts *facts, struct ks_shape *before, int64_t *after,
@@ -97,7 +98,8 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
 {
     const struct ks_compile_fact *compiles = &facts->compiles;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_compile_recompiles);
-    int64_t recording_ns = ks_gpu_step_part(compiles->recording_ns, facts->mean_step.cost_high);
+    double cost = facts->has_gpu ? facts->mean_step.cost_high : cost_without_gpu;
+    int64_t recording_ns = ks_gpu_step_part(compiles->recording_ns, cost);
     finding.saving = (struct ks_saving){compiles->sure_ns - recording_ns, compiles->most_ns};
     finding.saving_in_trace = (struct ks_saving){compiles->sure_ns, compiles->most_ns};
     write_fix(facts, out, &finding);
@@ -116,6 +118,26 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     return ks_findings_add(out, facts, &finding, err);
 }
 
+static double mean_step_ns(const struct ks_facts *facts)
+{
+    return (double)facts->step_ns_total / (double)facts->complete_step_count;
+}
+
+/* The compiler runs on the host: without a GPU it takes the same time. */
+static bool can_judge(const struct ks_facts *facts, struct ks_check *check)
+{
+    if (facts->has_gpu) {
+        return ks_gpu_step_can_judge(facts, check);
+    }
+    if (facts->complete_step_count < STEPS_MIN) {
+        check->reason = "fewer than two complete steps were recorded";
+    } else if (facts->step_source == KS_STEPS_WINDOW) {
+        check->reason = "no steps were found in the recording";
+    }
+    check->state = check->reason ? KS_CHECK_COULD_NOT : check->state;
+    return !check->reason;
+}
+
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
@@ -123,12 +145,12 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     double steps_share = facts->complete_step_count > 0
                              ? (double)compiles->steps_with / (double)facts->complete_step_count
                              : 0;
-    if (!ks_gpu_step_can_judge(facts, check)) {
+    if (!can_judge(facts, check)) {
         return KS_OK;
     }
     bool is_again = compiles->attempts_max < 0 || compiles->attempts_max >= ATTEMPT_MIN;
     if (compiles->steps_with >= STEPS_MIN && steps_share >= steps_share_min && is_again &&
-        ks_gpu_step_is_share(&facts->mean_step, compiles->sure_ns, share_min)) {
+        (double)compiles->sure_ns >= share_min * mean_step_ns(facts)) {
         return report(facts, out, err);
     }
     check->reason =

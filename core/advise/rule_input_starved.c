@@ -17,10 +17,11 @@
  * `saving_in_trace` is the same without the first correction. Where workers use most of the cores
  * already, more of them help nobody, and low is nothing.
  *
- * Cause: in the training process, operators fill half of the wait (decode, or collate where they
- * join samples), or its thread runs without them (decode), or it waits (storage). With workers, the
- * first wait is most of all (worker_start), the training thread runs while it waits (ipc), the
- * workers run for half of the time or use the cores (decode), or less than a quarter (storage).
+ * Cause: in the training process, operators fill half of the wait (decode), or a third of it with
+ * joining samples (collate), or its thread runs without them (decode), or it waits (storage). With
+ * workers, the first wait is most of all (worker_start), the training thread runs while it waits
+ * (ipc), the workers run for half of the time or use the cores (decode), or less than a quarter
+ * (storage).
  *
  * Silent when: fewer than 2 complete steps, the whole recording is one step, no loader span, GPU
  * work is recorded in less than half of the steps, or a loader in the training process takes less
@@ -42,6 +43,7 @@ enum {
     HANDOVER_NS =
         200 * 1000, /* seen: 75 to 99 us on an H100 host, up to 200 us with large batches */
     BATCH_NS = 5 * HANDOVER_NS,
+    COLLATE_PART = 3, /* a third of the wait or more */
 };
 
 static const double workers_cores_part = 0.6; /* the training thread needs some, too */
@@ -174,8 +176,12 @@ static double running_part(const struct ks_process_use *use)
 
 static const char *find_cause_of_one(const struct per_step *mean, const struct ks_process_use *use)
 {
+    bool is_collate = mean->collate_ns > mean->loader_cpu_ns / 2;
     if (is_half((double)mean->loader_cpu_ns, (double)mean->wait_ns)) {
-        return mean->collate_ns > mean->loader_cpu_ns / 2 ? "collate" : "decode";
+        return is_collate ? "collate" : "decode";
+    }
+    if (is_collate && mean->collate_ns > mean->wait_ns / COLLATE_PART) {
+        return "collate"; /* Python between its operators is a part of it */
     }
     return running_part(use) >= 0.5 ? "decode" : "storage";
 }

@@ -144,6 +144,19 @@ static void test_gap(void **state)
     expect_none("host.python_gap", KS_CHECK_FINE, "1.00 of 100.00 ms");
 }
 
+/* 15 of 21 ms may be waiting for a core; of 6 ms a quarter. */
+static void test_gap_beside_other_programs(void **state)
+{
+    (void)state;
+    struct ks_process_use use = four_cores;
+    use.thread_wait_ns = 45 MS;
+    build("x", (const int64_t[]){20, 20, 20}, 1, &use);
+    expect("host.python_gap", 4500 US, 21 MS);
+    use.thread_wait_ns = 49 MS;
+    build("x", (const int64_t[]){20, 20, 20}, 1, &use);
+    expect_none("host.python_gap", KS_CHECK_FINE, "4.67 of 100.00 ms");
+}
+
 /* ------------------------------------------------------------------ cpu.oversubscribed */
 
 /* Eight threads on four cores, no workers: the thread runs for 40 % of the time and waits for a
@@ -340,11 +353,17 @@ static void test_full_cores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worked_example),    cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_oversubscribed),    cmocka_unit_test(test_not_oversubscribed),
-        cmocka_unit_test(test_throttled),         cmocka_unit_test(test_unprofiled_step),
-        cmocka_unit_test(test_not_throttled),     cmocka_unit_test(test_causes_in_process),
-        cmocka_unit_test(test_causes_of_workers), cmocka_unit_test(test_full_cores),
+        cmocka_unit_test(test_worked_example),
+        cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_oversubscribed),
+        cmocka_unit_test(test_not_oversubscribed),
+        cmocka_unit_test(test_throttled),
+        cmocka_unit_test(test_unprofiled_step),
+        cmocka_unit_test(test_not_throttled),
+        cmocka_unit_test(test_causes_in_process),
+        cmocka_unit_test(test_causes_of_workers),
+        cmocka_unit_test(test_full_cores),
+        cmocka_unit_test(test_gap_beside_other_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

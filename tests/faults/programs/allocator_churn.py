@@ -1,4 +1,4 @@
-"""Large temporary tensors. Bad: gives all memory back to the driver in each step. Good: keeps it."""
+"""Large temporary tensors. Bad: gives all memory back to the driver each step. Good: keeps it."""
 
 import torch
 from torch import nn

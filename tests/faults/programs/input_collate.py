@@ -1,5 +1,5 @@
-"""A table of many small rows. Bad: the loader fetches them one by one and joins thousands of tensors
-to a batch. Good: the dataset gives the rows of a batch at once."""
+"""A table of many small rows. Bad: the loader fetches them one by one and joins thousands of
+tensors to a batch. Good: the dataset gives the rows of a batch at once."""
 
 import torch
 from torch import nn

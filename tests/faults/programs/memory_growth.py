@@ -13,7 +13,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     history = []
     while True:
-        batch = torch.randn(run.pick(128, 2048), width, device=run.device)
+        batch = torch.randn(run.pick(1024, 4096), width, device=run.device)
         loss = model(batch).square().mean()
         optimizer.zero_grad()
         loss.backward(retain_graph=run.has("memory.growth"))

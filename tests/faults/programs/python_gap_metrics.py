@@ -1,4 +1,4 @@
-"""Counts a confusion matrix. Bad: in Python, example by example, in each step. Good: with tensors."""
+"""Counts a confusion matrix. Bad: in Python, example by example, each step. Good: with tensors."""
 
 import torch
 from torch import nn

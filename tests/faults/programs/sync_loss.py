@@ -1,5 +1,5 @@
-"""Watches its loss. Bad: reads it, and the norm of each gradient, in each step. Good: adds up on the
-device, and reads every 50th step."""
+"""Watches its loss. Bad: reads it, and the norm of each gradient, in each step. Good: adds up on
+the device, and reads every 50th step."""
 
 import torch
 from torch import nn
