@@ -1,8 +1,8 @@
-/* Goal: whichever call of the system fails in a report or a query, the answer is the same as ever or
- * an error that says so, and neither memory nor a descriptor is left behind. Method: open, read,
+/* Goal: whichever call of the system fails in a report or a query, the answer is the same as ever
+ * or an error that says so, and neither memory nor a descriptor is left behind. Method: open, read,
  * pread, pwrite, lseek, fstat and mmap are replaced at link time; those of a good run are counted,
- * and each fails once, or from then on. Tables are mapped, or have so little memory that they go to
- * a file. */
+ * and each fails once, or from then on. Tables are mapped, or have so little memory that they go
+ * to a file. */
 #include <kscope/kscope.h>
 
 #include <dirent.h>
