@@ -85,7 +85,7 @@ test-all: ## everything, slow cases too, then the same under sanitizers
 	@KSCOPE_TEST_SLOW=1 $(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-asan torture tsan fuzz-smoke
 
-torture: dev ## each allocation and each read fails once
+torture: dev ## each allocation and each call of the system fails once
 	@$(PYTHON) tools/run_tests.py --build build-asan --only c --suite torture
 
 tsan: ## C unit tests under the thread sanitizer

@@ -1,8 +1,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "progress_line.h"
 #include "trace_args.h"
 
 static struct ks_cli_output output;
@@ -175,7 +177,11 @@ static int run(const struct ks_cli_args *args)
     }
     struct ks_report *report = NULL;
     struct ks_err err = {.offset = KS_NO_OFFSET};
-    if (ks_report_open(&options, &report, &err) != KS_OK) {
+    ks_cli_interrupt_watch();
+    options.progress = ks_cli_progress_start(args);
+    enum ks_status opened = ks_report_open(&options, &report, &err);
+    ks_cli_progress_stop();
+    if (opened != KS_OK) {
         return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
     }
     export_options.log = options.log;
@@ -250,6 +256,7 @@ const struct ks_cli_command ks_cmd_export = {
              "Refuse damaged input with the byte offset of the first fault."},
             {"memory", 0, "SIZE", NULL, "Keep tables larger than SIZE (512M, 2G) in a file."},
             KS_CLI_OPTION_THREADS,
+            KS_CLI_OPTION_QUIET,
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
             {NULL, 0, NULL, NULL, NULL},
         },

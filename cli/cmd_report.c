@@ -3,8 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "progress_line.h"
 #include "trace_args.h"
 
 enum { SORT_NAMES_MAX = 64 };
@@ -228,7 +230,11 @@ static int run(const struct ks_cli_args *args)
 
     struct ks_report *report = NULL;
     struct ks_err err = {.offset = KS_NO_OFFSET};
-    if (ks_report_open(&options, &report, &err) != KS_OK) {
+    ks_cli_interrupt_watch();
+    options.progress = ks_cli_progress_start(args);
+    enum ks_status opened = ks_report_open(&options, &report, &err);
+    ks_cli_progress_stop();
+    if (opened != KS_OK) {
         return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
     }
     status = write_report(args, report, &style);
@@ -297,6 +303,7 @@ const struct ks_cli_command ks_cmd_report = {
             KS_CLI_OPTION_THREADS,
             KS_CLI_OPTION_COLOR,
             {"width", 0, "N", NULL, "Columns of the text; else those of the terminal, or 100."},
+            KS_CLI_OPTION_QUIET,
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
             {NULL, 0, NULL, NULL, NULL},
         },

@@ -69,6 +69,10 @@ extern const struct ks_cli_command *const ks_cli_commands[];
     {                                                                                              \
         "threads", 0, "N", NULL, "Read with N threads; else with one for each processor."          \
     }
+#define KS_CLI_OPTION_QUIET                                                                        \
+    {                                                                                              \
+        "quiet", 'q', NULL, NULL, "Show no progress on the terminal."                              \
+    }
 #define KS_CLI_OPTION_JSON                                                                         \
     {                                                                                              \
         "json", 0, NULL, NULL, "Write one JSON document instead of text, also on failure."         \

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/locale_c.h"
+#include "base/progress.h"
 #define KS_LOG_DOMAIN "report"
 #include "base/log.h"
 #include "read/read.h"
@@ -66,6 +67,7 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
         .rank = options->rank,
         .threads = options->threads,
         .log = &log,
+        .progress = options->progress,
     };
     struct ks_trace_options trace_options = {
         .chunk_bytes_max = options->chunk_bytes_max,
@@ -74,7 +76,9 @@ static enum ks_status read_trace(const struct ks_report_options *options, bool a
     struct ks_trace_builder *builder = NULL;
     KS_TRY(ks_trace_builder_create(&trace_options, &builder, err));
     int64_t run = 0;
+    ks_progress_enter(options->progress, KS_STAGE_READ);
     enum ks_status status = ks_read_paths(&read_options, builder, &run, err);
+    ks_progress_enter(options->progress, KS_STAGE_ANALYZE);
     if (status != KS_OK) {
         ks_trace_builder_destroy(builder);
         return status;
@@ -234,6 +238,15 @@ void ks_report_close(struct ks_report *report)
     ks_trace_destroy(report->trace);
     ks_arena_release(&report->arena);
     ks_free(report);
+}
+
+struct ks_progress ks_progress_get(const struct ks_progress *progress)
+{
+    return (struct ks_progress){
+        .stage = __atomic_load_n(&progress->stage, __ATOMIC_RELAXED),
+        .bytes_done = __atomic_load_n(&progress->bytes_done, __ATOMIC_RELAXED),
+        .bytes_total = __atomic_load_n(&progress->bytes_total, __ATOMIC_RELAXED),
+    };
 }
 
 /* ------------------------------------------------------------------ writing */

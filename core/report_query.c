@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/locale_c.h"
+#include "base/progress.h"
 #include "report_view.h"
 #include "show/list_tables.h"
 #include "show/query_output.h"
@@ -67,6 +68,7 @@ enum ks_status ks_query_write(const struct ks_report *report,
     struct ks_arena arena;
     struct ks_query *query = NULL;
     *result = (struct ks_query_result){0};
+    ks_progress_enter(options->progress, KS_STAGE_QUERY);
     ks_arena_init(&arena);
     ks_locale_c_enter(&locale);
     enum ks_status status = open_query(ks_report_view(report), &limits, &arena, &query, err);

@@ -44,6 +44,12 @@ static void clamp_saving(struct ks_saving *saving, int64_t step_ns)
     saving->low_ns = saving->low_ns > saving->high_ns ? saving->high_ns : saving->low_ns;
 }
 
+/* What findings of the same urgency are ordered by. */
+static int64_t order_of(const struct ks_finding *finding)
+{
+    return finding->order_ns > 0 ? finding->order_ns : middle(&finding->saving);
+}
+
 static void rate(struct ks_finding *finding, int64_t step_ns)
 {
     finding->share = step_ns > 0 ? (double)middle(&finding->saving) / (double)step_ns : 0;
@@ -127,9 +133,12 @@ enum ks_severity ks_finding_severity(const struct ks_finding *finding)
 }
 
 /* Running out of memory soon comes first, then time worth having, then other risks, then the rest
- * of the time findings. */
+ * of the time findings; what is a consequence of others comes last. */
 static int urgency(const struct ks_finding *finding)
 {
+    if (finding->rule->is_consequence) {
+        return 4;
+    }
     if (finding->impact != KS_IMPACT_TIME) {
         return is_oom_near(finding) ? 0 : 2;
     }
@@ -143,8 +152,8 @@ static int compare_findings(const void *left, const void *right)
     if (urgency(a) != urgency(b)) {
         return urgency(a) < urgency(b) ? -1 : 1;
     }
-    if (middle(&a->saving) != middle(&b->saving)) {
-        return middle(&a->saving) > middle(&b->saving) ? -1 : 1;
+    if (order_of(a) != order_of(b)) {
+        return order_of(a) > order_of(b) ? -1 : 1;
     }
     int order = strcmp(a->rule->id, b->rule->id);
     return order ? order : (a->where.rank > b->where.rank) - (a->where.rank < b->where.rank);

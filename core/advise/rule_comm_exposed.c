@@ -33,7 +33,8 @@ static int64_t exposed_ns(const struct ks_comm_fact *comm)
 
 static bool is_fp32(const struct ks_facts *facts)
 {
-    return ks_str_equal(ks_trace_str(facts->trace, facts->comm.gradients.dtype), KS_STR("Float"));
+    const struct ks_gradient_fact *gradients = &facts->comm.gradients;
+    return gradients->bytes > 0 && 2 * gradients->fp32_bytes >= gradients->bytes;
 }
 
 static enum ks_status set_savings(const struct ks_facts *facts, struct ks_finding *finding,

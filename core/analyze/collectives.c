@@ -127,27 +127,33 @@ static enum ks_status note_collective(struct ks_collective_list *list,
 
 /* ------------------------------------------------------------ what compute hides */
 
-/* Takes [from, to) out of the collectives of the device; calls come in order, and do not overlap */
-static void hide(struct ks_collective_list *list, int64_t from_ns, int64_t to_ns)
+/* Takes [from, to) out of the collectives of the device; calls come in order, and do not overlap.
+ * Those that may run are kept apart, so that one that never ends costs the others nothing. */
+static enum ks_status hide(struct ks_collective_list *list, int64_t from_ns, int64_t to_ns,
+                           struct ks_err *err)
 {
-    while (list->first < list->count && list->items[list->first].end_ns <= from_ns) {
-        list->first++;
+    for (; list->next < list->count && list->items[list->next].start_ns < to_ns; list->next++) {
+        KS_TRY(ks_grow(&list->running, list->running_count, &list->running_capacity,
+                       sizeof(*list->running), "collectives", err));
+        list->running[list->running_count++] = list->next;
     }
-    for (size_t i = list->first; i < list->count; i++) {
-        struct ks_collective_row *row = &list->items[i];
-        if (row->start_ns >= to_ns) {
-            break;
-        }
+    for (size_t i = 0; i < list->running_count;) {
+        struct ks_collective_row *row = &list->items[list->running[i]];
         int64_t begin_ns = row->start_ns > from_ns ? row->start_ns : from_ns;
         int64_t end_ns = row->end_ns < to_ns ? row->end_ns : to_ns;
         row->hidden_ns += end_ns > begin_ns ? end_ns - begin_ns : 0;
+        if (row->end_ns <= to_ns) {
+            list->running[i] = list->running[--list->running_count];
+        } else {
+            i++;
+        }
     }
+    return KS_OK;
 }
 
 static enum ks_status note_kernel(struct ks_collective_list *list, const struct ks_gpu_scan *scan,
                                   size_t i, struct ks_err *err)
 {
-    (void)err;
     if (scan->col.flags[i] & KS_GPU_COMMUNICATION) {
         return KS_OK;
     }
@@ -157,7 +163,7 @@ static enum ks_status note_kernel(struct ks_collective_list *list, const struct 
     if (end_ns <= from_ns) {
         return KS_OK;
     }
-    hide(list, from_ns, end_ns);
+    KS_TRY(hide(list, from_ns, end_ns, err));
     list->busy_until_ns = end_ns;
     size_t step = step_of(list, scan->col.launch_ns[i]);
     list->compute_ns[step] = ks_sum_add(list->compute_ns[step], end_ns - from_ns);
@@ -173,7 +179,8 @@ static enum ks_status collect_source(struct ks_collective_list *list, struct ks_
         size_t before = list->count;
         KS_TRY(scan_lane(list, &lanes[i], note_collective, err));
         if (list->count > before) {
-            list->first = before;
+            list->next = before;
+            list->running_count = 0;
             list->busy_until_ns = INT64_MIN;
             KS_TRY(scan_lane(list, &lanes[i], note_kernel, err));
         }
@@ -296,5 +303,6 @@ enum ks_status ks_collectives_compute(struct ks_analyzer *analyzer, struct ks_er
                                 : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
                                           "Cannot look at collectives: steps=%zu", steps);
     ks_free(list.items);
+    ks_free(list.running);
     return status;
 }

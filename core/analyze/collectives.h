@@ -29,7 +29,10 @@ struct ks_collective_list {
     size_t count;
     size_t capacity;
     int64_t *compute_ns; /* by step: union of its kernels, by device; the last one: in no step */
-    size_t first;        /* of the device that is read: may be running */
+    size_t next;         /* of the device that is read: the first that starts later */
+    size_t *running;     /* those that may still run */
+    size_t running_count;
+    size_t running_capacity;
     int64_t busy_until_ns;
 };
 

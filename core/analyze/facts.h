@@ -8,6 +8,7 @@
 #ifndef KS_ANALYZE_FACTS_H
 #define KS_ANALYZE_FACTS_H
 
+#include "analyze/work_costs.h"
 #include "store/trace.h"
 
 #define KS_UNKNOWN INT64_MIN
@@ -382,7 +383,7 @@ struct ks_gradient_fact {
     double small; /* of KS_SMALL_BUCKET_BYTES_MIN to KS_SMALL_BUCKET_BYTES_MAX bytes */
     double small_bytes;
     int64_t small_transfer_ns; /* on the rank where each is shortest */
-    struct ks_strid dtype;     /* of the last one, 0 unknown */
+    double fp32_bytes;         /* of the bytes */
     int64_t micro_batches;     /* forward passes between optimizer steps, most ... */
     size_t windows;            /* ... of these, with gradients summed up after each of them */
     size_t windows_spared;     /* only after the last of several */
@@ -506,6 +507,7 @@ struct ks_facts {
     size_t round_trip_count;
     struct ks_trip_span *trip_spans; /* by thread and time */
     size_t trip_span_count;
+    struct ks_work_costs work;     /* that a repair would make shorter */
     size_t running_count;          /* sources whose process was still at work */
     struct ks_memory_fact *memory; /* by source; NULL: no events */
     size_t memory_count;

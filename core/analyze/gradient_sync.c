@@ -80,7 +80,9 @@ static void add_sizes(struct walk *walk)
         }
         fact->count += 1;
         fact->bytes += (double)row->bytes;
-        fact->dtype = meta->dtype;
+        bool is_fp32 =
+            ks_str_equal(ks_trace_str(walk->list->analyzer->trace, meta->dtype), KS_STR("Float"));
+        fact->fp32_bytes += is_fp32 ? (double)row->bytes : 0;
         if (row->bytes >= KS_SMALL_BUCKET_BYTES_MIN && row->bytes <= KS_SMALL_BUCKET_BYTES_MAX) {
             int64_t dur_ns = row->end_ns - row->start_ns;
             fact->small += 1;
@@ -91,6 +93,7 @@ static void add_sizes(struct walk *walk)
     }
     fact->count /= steps;
     fact->bytes /= steps;
+    fact->fp32_bytes /= steps;
     fact->small /= steps;
     fact->small_bytes /= steps;
     fact->small_transfer_ns /= (int64_t)steps;

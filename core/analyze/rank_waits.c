@@ -79,23 +79,22 @@ static void finish_rank(const struct compare *compare, struct ks_rank_fact *rank
 
 /* ------------------------------------------------------------ who comes last */
 
-/* Complete step of this number on all ranks, all of whose collectives have partners? */
+/* Complete step of this number on all ranks, all of whose collectives have partners? Numbers
+ * ascend, in calls and on each rank. */
 static bool find_steps(const struct compare *compare, int64_t number)
 {
     const struct ks_facts *facts = compare->list->analyzer->facts;
+    bool is_found = true;
     for (size_t rank = 0; rank < facts->comm.rank_count; rank++) {
-        struct ks_step_range range = facts->step_ranges[rank];
-        size_t at = range.begin;
-        while (at < range.end &&
-               (facts->steps[at].number != number || !facts->steps[at].is_complete)) {
-            at++;
+        size_t end = facts->step_ranges[rank].end;
+        size_t *at = &compare->step_of[rank];
+        while (*at < end && facts->steps[*at].number < number) {
+            ++*at;
         }
-        if (at == range.end || !compare->waits[at].is_matched) {
-            return false;
-        }
-        compare->step_of[rank] = at;
+        is_found = is_found && *at < end && facts->steps[*at].number == number &&
+                   facts->steps[*at].is_complete && compare->waits[*at].is_matched;
     }
-    return true;
+    return is_found;
 }
 
 /* Index of the least or the most of the values, which have one for each rank; of equals the
@@ -196,6 +195,7 @@ static enum ks_status prepare(struct compare *compare, struct ks_err *err)
     facts->comm.rank_count = count;
     for (uint32_t i = 0; i < count; i++) {
         facts->comm.ranks[i].source = i;
+        compare->step_of[i] = facts->step_ranges[i].begin;
         facts->comm.ranks[i].rank = ks_trace_source(analyzer->trace, i)->rank;
     }
     return KS_OK;

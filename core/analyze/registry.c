@@ -14,6 +14,7 @@ static const struct ks_analysis analyses[] = {
     {"gpu copies", ks_gpu_copies_compute},
     {"syncs", ks_syncs_compute},
     {"round trips", ks_round_trips_compute},
+    {"op work", ks_op_work_compute},
     {"replays", ks_replays_compute},
     {"mean step", ks_mean_step_compute},
     {"operators", ks_operators_compute},

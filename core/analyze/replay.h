@@ -40,6 +40,29 @@ enum {
     KS_REPLAY_COLLECTIVE = 1024,  /* start collectives */
 };
 
+/* What a run can make smaller: stretches of a thread (struct ks_work_span) with the work that they
+ * launch, and kernels by name. */
+enum {
+    KS_REPLAY_OPTIMIZER = 1,   /* the optimizer's step */
+    KS_REPLAY_RETUNED = 2,     /* convolutions that tried algorithms */
+    KS_REPLAY_ATTENTION = 4,   /* attention in single operators */
+    KS_REPLAY_MATH = 8,        /* ... of scaled_dot_product_attention */
+    KS_REPLAY_EFFICIENT = 16,  /* attention by torch's memory-efficient kernel */
+    KS_REPLAY_MISALIGNED = 32, /* products whose rows are not aligned */
+    KS_REPLAY_CONVERSION = 64, /* kernels that turn NCHW into NHWC and back */
+    KS_REPLAY_NCHW = 128,      /* kernels that are faster in NHWC */
+    KS_REPLAY_SHRINKS_MAX = 4,
+};
+
+/* Of what has one of the marks, parts of the host's time and of the GPU's stay. Marks 0: nothing
+ * has. Where a stretch or work has marks of several, the parts multiply. */
+struct ks_replay_shrink {
+    unsigned marks;
+    double host_part;
+    double work_part; /* 0: the work is not there */
+    bool drops_waits; /* what repairs it does not wait for the GPU */
+};
+
 struct ks_replay_change {
     /* Part of the estimated cost of recording (replay_costs.c) that is taken out. 0: none. */
     double cost_factor;
@@ -47,10 +70,11 @@ struct ks_replay_change {
     /* Part of the host's time between rows that stays where it launches work: waits, the loader
      * and stretches of KS_REPLAY_GAP_NS_MIN and more apart. 1: all, 0: none. */
     double launch_factor;
-    double gap_factor;        /* the same of longer stretches outside of operators */
-    double short_factor;      /* part of GPU work of KS_REPLAY_SHORT_NS_MAX and less that stays */
-    bool waits_for_ranks;     /* collectives take as long as recorded; else as on the rank that
+    double gap_factor;    /* the same of longer stretches outside of operators */
+    double short_factor;  /* part of GPU work of KS_REPLAY_SHORT_NS_MAX and less that stays */
+    bool waits_for_ranks; /* collectives take as long as recorded; else as on the rank that
                            * arrived last, where nobody else is waited for */
+    struct ks_replay_shrink shrinks[KS_REPLAY_SHRINKS_MAX];
     bool keeps_collectives;   /* collectives of operators that are left out run all the same */
     double collective_factor; /* part of the time of collectives that stays */
 };

@@ -104,6 +104,7 @@ static enum ks_status try_build(struct ks_replay_scope *scope, struct ks_replay 
     if (replay->work_count == 0) {
         return KS_OK;
     }
+    KS_TRY(ks_replay_add_spans(scope, replay, err));
     KS_TRY(ks_replay_add_points(scope, replay, fits, err));
     *made = *fits ? replay : NULL;
     return KS_OK;

@@ -4,12 +4,15 @@
 
 #include "analyze/replay_points.h"
 
+enum { COMM_DEPTH_MAX = 64 }; /* rows between such an operator and its call; in torch some five */
+
 /* The outermost operator around the call that is there to start a collective. */
 static void mark_collective(struct ks_replay_list *list)
 {
     static const char *const begins[] = {
         "c10d::", "_c10d_functional::", "c10d_functional::", "record_param_comms"};
-    for (size_t at = 0; at < list->open_count; at++) {
+    size_t at = list->open_count > COMM_DEPTH_MAX ? list->open_count - COMM_DEPTH_MAX : 0;
+    for (; at < list->open_count; at++) {
         struct ks_replay_row *row = &list->open[at];
         struct ks_str name =
             ks_trace_str(list->scope->analyzer->trace, (struct ks_strid){row->name});

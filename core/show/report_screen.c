@@ -28,6 +28,10 @@ enum {
     FIX_LINES_MAX = 4,
     CODE_LINES_MAX = 4,
     ROOM_MIN = 12,
+    FINE_NAMES_MAX = 3,
+    REASON_NAMES_MAX = 3, /* rules that lack the same thing */
+    REASONS_MAX = 1,
+    CHECK_LINES_MAX = 2,
 };
 
 static const double IDLE_SHARE_MIN = 0.005;
@@ -532,58 +536,86 @@ static bool is_of_reason(const struct ks_findings *findings, size_t index, size_
            strcmp(next->reason, check->reason) == 0;
 }
 
-/* Many rules lack the same thing, which is said once, behind all of them; by the first of them. */
-static size_t write_reason(struct screen *screen, size_t index, size_t written)
+/* Many rules lack the same thing, which is said once, behind all of them, by the first of them.
+ * Gives how many rules this is, 0 when another one is the first. */
+static size_t write_reason(struct screen *screen, size_t index, bool is_first)
 {
     const struct ks_findings *findings = screen->view->findings;
     for (size_t i = 0; i < index; i++) {
         if (is_of_reason(findings, index, i)) {
-            return written;
+            return 0;
         }
     }
-    ks_text_printf(&screen->line, "%s%s", written++ ? ", " : "", findings->checks[index].rule->id);
+    size_t count = 1;
+    ks_text_printf(&screen->line, "%s%s", is_first ? "" : "; ", findings->checks[index].rule->id);
     for (size_t i = index + 1; i < findings->check_count; i++) {
-        if (is_of_reason(findings, index, i)) {
+        if (is_of_reason(findings, index, i) && ++count <= REASON_NAMES_MAX) {
             ks_text_printf(&screen->line, ", %s", findings->checks[i].rule->id);
         }
+    }
+    if (count > REASON_NAMES_MAX) {
+        ks_text_printf(&screen->line, " and %zu more", count - REASON_NAMES_MAX);
     }
     if (findings->checks[index].reason) {
         ks_text_printf(&screen->line, " (%s)", findings->checks[index].reason);
     }
-    return written;
+    return count;
 }
 
-static void write_checks(struct screen *screen)
+static size_t count_checks(const struct ks_findings *findings, enum ks_check_state state)
 {
-    static const struct {
-        enum ks_check_state state;
-        const char *words;
-    } groups[] = {
-        {KS_CHECK_FINE, "Looked at, fine:"},
-        {KS_CHECK_COULD_NOT, "Could not be judged:"},
-    };
+    size_t count = 0;
+    for (size_t i = 0; i < findings->check_count; i++) {
+        count += findings->checks[i].state == state;
+    }
+    return count;
+}
+
+static void write_fine(struct screen *screen)
+{
     const struct ks_findings *findings = screen->view->findings;
-    for (size_t g = 0; g < KS_COUNT_OF(groups); g++) {
-        size_t count = 0;
-        for (size_t i = 0; i < findings->check_count; i++) {
-            const struct ks_check *check = &findings->checks[i];
-            if (check->state != groups[g].state) {
-                continue;
-            }
-            if (check->state == KS_CHECK_COULD_NOT) {
-                count = write_reason(screen, i, count);
-            } else {
-                ks_text_printf(&screen->line, "%s%s", count++ ? ", " : "", check->rule->id);
-            }
-        }
-        if (count > 0 && groups[g].state == KS_CHECK_FINE && findings->count == 0) {
-            ks_text_printf(&screen->out, "Nothing was found that would make a step faster.\n");
-        }
-        if (count > 0) {
-            ks_text_printf(&screen->out, "%s ", groups[g].words);
-            wrap(screen, strlen(groups[g].words) + 1, 4);
+    size_t total = count_checks(findings, KS_CHECK_FINE);
+    size_t shown = 0;
+    if (total == 0) {
+        return;
+    }
+    if (findings->count == 0) {
+        ks_text_printf(&screen->out, "Nothing was found that would make a step faster.\n");
+    }
+    ks_text_printf(&screen->out, "Looked at, fine: ");
+    for (size_t i = 0; i < findings->check_count && shown < FINE_NAMES_MAX; i++) {
+        if (findings->checks[i].state == KS_CHECK_FINE) {
+            ks_text_printf(&screen->line, "%s%s", shown++ ? ", " : "",
+                           findings->checks[i].rule->id);
         }
     }
+    if (shown < total) {
+        ks_text_printf(&screen->line, " and %zu more", total - shown);
+    }
+    wrap(screen, strlen("Looked at, fine: "), CHECK_LINES_MAX);
+}
+
+static void write_not_judged(struct screen *screen)
+{
+    const struct ks_findings *findings = screen->view->findings;
+    size_t total = count_checks(findings, KS_CHECK_COULD_NOT);
+    size_t said = 0;
+    size_t reasons = 0;
+    if (total == 0) {
+        return;
+    }
+    ks_text_printf(&screen->out, "Could not be judged: ");
+    for (size_t i = 0; i < findings->check_count && reasons < REASONS_MAX; i++) {
+        size_t count = findings->checks[i].state == KS_CHECK_COULD_NOT
+                           ? write_reason(screen, i, reasons == 0)
+                           : 0;
+        said += count;
+        reasons += count > 0;
+    }
+    if (said < total) {
+        ks_text_printf(&screen->line, "; and %zu more: --markdown says why", total - said);
+    }
+    wrap(screen, strlen("Could not be judged: "), CHECK_LINES_MAX);
 }
 
 /* ------------------------------------------------------------------ the last line */
@@ -661,7 +693,8 @@ enum ks_status ks_report_write_screen(const struct ks_view *view,
     write_devices(&screen);
     write_idle(&screen);
     write_findings(&screen);
-    write_checks(&screen);
+    write_fine(&screen);
+    write_not_judged(&screen);
     write_next(&screen);
 
     enum ks_status status = KS_OK;

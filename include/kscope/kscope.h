@@ -62,6 +62,21 @@ typedef bool (*ks_write_cb)(void *user, const char *bytes, size_t size);
 /* Version of the library, "major.minor.patch". */
 KS_API const char *ks_version(void);
 
+/* ------------------------------------------------------------------ how far a call is */
+
+enum ks_stage { KS_STAGE_READ, KS_STAGE_ANALYZE, KS_STAGE_QUERY };
+
+/* Zeroed by the caller, counted by the calls that it is given to. Another thread may look at it
+ * meanwhile, with ks_progress_get. */
+struct ks_progress {
+    enum ks_stage stage;
+    uint64_t bytes_done;  /* of the input files as they are, compressed or not */
+    uint64_t bytes_total; /* 0: not known, as of a pipe */
+};
+
+/* The numbers of this moment. */
+KS_API struct ks_progress ks_progress_get(const struct ks_progress *progress);
+
 /* ------------------------------------------------------------------ opening a report */
 
 struct ks_report;
@@ -90,6 +105,7 @@ struct ks_report_options {
     unsigned threads;         /* how many may read a file; 0: as many as there are processors */
     ks_log_cb log;
     void *log_user;
+    struct ks_progress *progress; /* NULL: nobody asks */
 };
 
 /* Reads all paths, analyses them and collects findings.
@@ -274,6 +290,7 @@ struct ks_query_options {
     bool (*is_cancelled)(
         void *user); /* asked every few microseconds to milliseconds; may be NULL */
     void *cancel_user;
+    struct ks_progress *progress; /* NULL: nobody asks */
 };
 
 struct ks_query_result {

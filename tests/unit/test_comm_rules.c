@@ -1,6 +1,6 @@
-/* Goal: comm.small_buckets, comm.redundant_sync and comm.exposed fire on their fault with savings
- * that can be checked by hand, and are silent for what only looks like it. Method: steps by hand
- * in which the autograd engine starts collectives one after the other. */
+/* Goal: comm.small_buckets, comm.redundant_sync, comm.exposed and comm.fp32_payload fire on their
+ * fault with savings that can be checked by hand, and are silent for what only looks like it.
+ * Method: steps by hand in which the autograd engine starts collectives one after the other. */
 #include <string.h>
 
 #include "advise/findings.h"
@@ -24,6 +24,7 @@ struct plan {
     bool in_forward; /* the thread of the steps starts one of the same kind */
     bool is_hidden;  /* a kernel runs all the time */
     size_t ranks;
+    const char *kernel; /* NULL: of plain cores */
 };
 
 static int64_t corr;
@@ -61,8 +62,13 @@ static int64_t add_pass(int64_t rank, int64_t at, const struct plan *plan, bool 
         {1, OP, "aten::mm", (at + 1) * US, 15 * US},
         {1, CALL, "cudaLaunchKernel", (at + 5) * US, 5 * US, .corr = ++corr},
     };
-    const struct device_row kernel = {
-        rank, 7, KERNEL, "gemm", (at + 12) * US, (plan->is_hidden ? 1990 : 10) * US, corr};
+    const struct device_row kernel = {rank,
+                                      7,
+                                      KERNEL,
+                                      plan->kernel ? plan->kernel : "gemm",
+                                      (at + 12) * US,
+                                      (plan->is_hidden ? 1990 : 10) * US,
+                                      corr};
     facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
     facts_fixture_device(&f, &kernel, 1);
     if (plan->in_forward) {
@@ -245,12 +251,42 @@ static void test_hidden(void **state)
     release();
 }
 
+/* ------------------------------------------------------------ comm.fp32_payload */
+
+/* Half of what is exposed can go at most where tensor cores compute; in fp32 models precision is
+ * wanted. */
+static void test_payload(void **state)
+{
+    (void)state;
+    struct plan plan = {.passes = 1,
+                        .collectives = 2,
+                        .elements = 64 * MIB_OF_FP32,
+                        .dur = 300,
+                        .ranks = 2,
+                        .kernel = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"};
+    const struct ks_finding *finding = build(plan, "comm.fp32_payload");
+    assert_true(f.facts.comm.gradients.fp32_bytes == 2 * 64.0 * (1 << 20));
+    assert_non_null(finding);
+    assert_in_range(finding->saving_in_trace.high_ns, 250 * US, 300 * US);
+    assert_in_range(finding->saving_in_trace.low_ns, 125 * US, 150 * US);
+    assert_string_equal(finding->group, "comm.exposed");
+    release();
+    plan.kernel = NULL;
+    assert_null(build(plan, "comm.fp32_payload"));
+    release();
+    plan.kernel = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64";
+    plan.dur = 3; /* half of 6 us in a step of some 160 */
+    assert_null(build(plan, "comm.fp32_payload"));
+    release();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_buckets),  cmocka_unit_test(test_few_or_other_buckets),
         cmocka_unit_test(test_redundant_sync), cmocka_unit_test(test_synchronised_once),
         cmocka_unit_test(test_exposed),        cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_payload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
