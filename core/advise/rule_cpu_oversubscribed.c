@@ -2,8 +2,8 @@
  *
  * Claim: threads of operators and workers of the loader, of all ranks on the machine, are more than
  * the cores (or the quota) that they may use; the thread of the steps waits for a free core for at
- * least 5% of the time; and the program itself is what fills the cores: it uses at least 60% of
- * them.
+ * least 5% of the time; and either the threads of operators alone are more than the cores, or the
+ * program itself is what fills these: it uses at least 60% of them.
  *
  * Evidence: what `kscope run` noted in the window: torch.get_num_threads(), the affinity, cpu.max,
  * workers, the thread's time on a core and waiting for one (schedstat), CPU time of the process and
@@ -13,7 +13,7 @@
  * running time of the thread, B the rest outside of the loader: blocked in operators, whose other
  * threads may be what waits. With fewer threads, T' for T, a thread has more of the work to do.
  * - low: W - R (T / T' - 1), as if all of R was its part of the work; 0 when workers must go too,
- *   since then batches may come later.
+ *   since then batches may come later, and when other programs use the cores as well.
  * - high: W + B. With no more threads than cores, a thread that waits for the others does so
  *   running (libgomp spins), of R up to nine tenths were seen: they go as well.
  * With a GPU no more than its idle time, and low is nothing.
@@ -74,10 +74,16 @@ static bool is_oversubscribed(const struct ks_process_use *use)
     return ranks * (layout.threads + layout.workers) > layout.cores;
 }
 
+static bool fills_cores(const struct ks_process_use *use)
+{
+    return cores_used(use) >= used_share_min * (double)ks_cpu_step_cores(use);
+}
+
 static bool is_fault(const struct ks_process_use *use)
 {
-    return is_oversubscribed(use) && share_of(use, use->thread_wait_ns) >= wait_share_min &&
-           cores_used(use) >= used_share_min * (double)ks_cpu_step_cores(use);
+    struct layout layout = lay_out(use);
+    bool is_own = at_least(use->local_ranks, 1) * layout.threads > layout.cores || fills_cores(use);
+    return is_oversubscribed(use) && share_of(use, use->thread_wait_ns) >= wait_share_min && is_own;
 }
 
 static void set_savings(const struct ks_facts *facts, uint32_t source,
@@ -92,7 +98,8 @@ static void set_savings(const struct ks_facts *facts, uint32_t source,
     double low = wait - run * more_work;
     bool can_spin = layout.threads > 1 && layout.threads <= layout.cores;
     double high = wait + (blocked > 0 ? blocked : 0) + (can_spin ? spinning_part * run : 0);
-    low = low < 0 || layout.workers_wanted < layout.workers ? 0 : low;
+    bool is_sure = layout.workers_wanted == layout.workers && fills_cores(use);
+    low = low < 0 || !is_sure ? 0 : low;
     high = high > 1 ? 1 : high;
     ks_cpu_step_set_savings(finding, facts, source, low, high);
 }

@@ -242,10 +242,14 @@ static void test_oversubscribed(void **state)
     assert_non_null(strstr(get("cpu.oversubscribed")->fix_code, "set_num_threads(4)"));
     expect("cpu.oversubscribed", 20 MS, 90 MS);
 
+    use.cpu_ns = 700 MS; /* other programs use the cores as well */
+    try_use(&use);
+    expect("cpu.oversubscribed", 0, 90 MS);
+
     use = crowded(); /* four ranks of two threads: none spins past the cores, R may be spinning */
     use.threads = 2;
     use.local_ranks = 4;
-    use.cpu_ns = 200 MS;
+    use.cpu_ns = 200 MS; /* of each */
     use.thread_run_ns = 60 MS;
     try_use(&use);
     expect("cpu.oversubscribed", 10 MS, 98 MS);
@@ -272,6 +276,8 @@ static void test_not_oversubscribed(void **state)
     try_use(&use);
     expect_none("cpu.oversubscribed", KS_CHECK_FINE, "4.7%");
     use = crowded();
+    use.threads = 4;
+    use.workers = 2;
     use.cpu_ns = 700 MS; /* 2.3 of 4 cores */
     try_use(&use);
     expect_none("cpu.oversubscribed", KS_CHECK_FINE, "other programs");

@@ -18,7 +18,7 @@ class LoaderMeter:
 
     def restart(self):
         self.wall_ns = self.cpu_ns = 0
-        self.workers = {}  # pid -> its schedule when it was seen first
+        self.workers = {}  # pid -> what _worker_times said when it was seen first
 
     def begin(self):
         return perf_counter_ns(), thread_time_ns()
@@ -30,12 +30,12 @@ class LoaderMeter:
         for worker in getattr(iterator, "_workers", None) or ():
             pid = getattr(worker, "pid", None)
             if pid is not None and pid not in self.workers:
-                self.workers[pid] = _schedule(pid)
+                self.workers[pid] = _worker_times(pid)
 
     def members(self):
         if not self.wall_ns:
             return {}
-        pairs = [(_schedule(pid), before) for pid, before in self.workers.items()]
+        pairs = [(_worker_times(pid), before) for pid, before in self.workers.items()]
         return {
             "loader_ns": self.wall_ns,
             "loader_cpu_ns": self.cpu_ns,
@@ -125,6 +125,13 @@ def _schedule(process):
     zeros when nobody says."""
     numbers = _text(f"/proc/{process}/schedstat").split()
     return (int(numbers[0]), int(numbers[1])) if len(numbers) == 3 else (0, 0)
+
+
+def _worker_times(pid):
+    """CPU time of all threads of a process, and how long its first one waited for a core."""
+    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12]) if len(fields) > 12 else 0
+    return ticks * 10**9 // os.sysconf("SC_CLK_TCK"), _schedule(pid)[1]
 
 
 def _local_ranks():

@@ -30,7 +30,7 @@ def main():
     run = Twin("input.starved")
     data = Sentences(run.steps, run.has("input.starved"))
     loader = DataLoader(data, batch_size=None, num_workers=1, persistent_workers=True)
-    model = nn.Sequential(nn.Embedding(997, 64), nn.Flatten(), nn.Linear(64 * WORDS, 512))
+    model = nn.Sequential(nn.Embedding(997, 64), nn.Flatten(), nn.Linear(64 * WORDS, 1536))
     model.to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for ids, _ in loader:

@@ -35,7 +35,7 @@ def main():
     is_over = False
     while not is_over:
         for batch in loader:
-            views = batch.to(run.device).repeat(128, 1)
+            views = batch.to(run.device).repeat(320, 1)
             loss = model(views).square().mean()
             optimizer.zero_grad()
             loss.backward()
