@@ -1,7 +1,8 @@
 /* Rule host.periodic_stall: every n-th step takes much longer, because of the host.
  *
  * Claim: at least OUTLIERS_MIN steps of a rank last at least 1.5 times the median and lie the same
- * number of steps apart (2 or more), the first recorded step apart; their idle time that is the
+ * number of steps apart (2 or more), the first recorded step apart, and steps that last less than
+ * half as much more than the third longest; their idle time that is the
  * host's or the data's explains at least half of what they take more; and that is at least 3% of
  * the mean step.
  *
@@ -31,6 +32,7 @@ static const double share_min = 0.03;
 
 struct stall {
     size_t steps;
+    int64_t long_ns; /* from here on, a step is an outlier */
     size_t outliers;
     size_t first; /* index of the first outlier, and of the last one so far */
     size_t last;
@@ -53,7 +55,7 @@ static int64_t idle_of_host(const struct ks_step *step, bool has_gpu)
 static void note_step(struct stall *stall, const struct ks_step *step, size_t index,
                       int64_t usual_ns, int64_t usual_idle_ns, bool has_gpu)
 {
-    if ((double)step->dur_ns < outlier_min * (double)usual_ns) {
+    if (step->dur_ns < stall->long_ns) {
         return;
     }
     size_t distance = index - stall->last;
@@ -89,6 +91,10 @@ static struct stall find_stall(const struct ks_facts *facts, struct ks_step_rang
         return stall;
     }
     int64_t usual_ns = ks_quantile_median(values, count);
+    int64_t third_ns = ks_quantile_rank(values, count, count - OUTLIERS_MIN);
+    int64_t long_ns = (int64_t)(outlier_min * (double)usual_ns);
+    int64_t half_ns = usual_ns + (third_ns - usual_ns) / 2;
+    stall.long_ns = half_ns > long_ns ? half_ns : long_ns;
     count = 0;
     for (size_t i = range.begin + 1; i < range.end; i++) {
         if (facts->steps[i].is_complete) {
