@@ -181,10 +181,13 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
         status = ks_cli_number(args, "window", 1, INT32_MAX, &options->window);
     }
     if (status == KS_EXIT_OK) {
-        status = ks_cli_size(args, "memory", &options->chunk_bytes_max);
+        status = ks_cli_size(args, "memory", &options->memory_bytes_max);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_threads(args, &options->threads);
+    }
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_cache(args, options);
     }
     if (status == KS_EXIT_OK) {
         status = read_step_range(args, options);
@@ -287,7 +290,11 @@ const struct ks_cli_command ks_cmd_report = {
              "Exit with 1 when a finding has this share of step time or more: 10% or 0.1."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
-            {"memory", 0, "SIZE", NULL, "Keep tables larger than SIZE (512M, 2G) in a file."},
+            {"memory", 0, "SIZE", NULL,
+             "Take at most SIZE (512M, 2G), with tables in a file beyond it; else half of what the "
+             "machine or its control group has."},
+            KS_CLI_OPTION_CACHE,
+            KS_CLI_OPTION_NO_CACHE,
             KS_CLI_OPTION_THREADS,
             KS_CLI_OPTION_COLOR,
             {"width", 0, "N", NULL, "Columns of the text; else those of the terminal, or 100."},

@@ -27,6 +27,7 @@ ALLOWED = {
     "query": {"base", "store", "analyze", "public"},
     "advise": {"base", "measure", "store", "analyze", "public"},
     "compare": {"base", "measure", "store", "analyze", "advise", "public"},
+    "cache": {"base", "store", "analyze", "advise", "public"},
     "show": {"base", "store", "query", "analyze", "advise", "compare", "public"},
     # Files directly in core/ put the stages together behind the public API.
     "core": {
@@ -37,6 +38,7 @@ ALLOWED = {
         "analyze",
         "query",
         "advise",
+        "cache",
         "compare",
         "show",
         "public",

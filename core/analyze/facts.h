@@ -375,6 +375,7 @@ struct ks_facts {
     size_t step_count;
     struct ks_step_range *step_ranges;    /* one for each source */
     struct ks_step_span_fact *step_spans; /* of all steps, by source, then time */
+    size_t step_span_count;
     struct ks_step_range *step_span_ranges;
     int64_t step_ns_total; /* sum of dur_ns of the complete steps */
     size_t complete_step_count;
@@ -408,6 +409,7 @@ struct ks_facts {
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
     struct ks_source_fact *sources; /* one for each source */
+    size_t source_count;
     struct ks_replay **replays;     /* one for each source; NULL: nothing to replay */
     double replayed_ns;             /* mean step of the replays without a change; 0 unknown */
     bool are_ranks;                 /* the sources are the ranks of one job, and all have replays */
