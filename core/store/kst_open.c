@@ -24,6 +24,16 @@ static enum ks_status fail_nomem(struct ks_err *err)
     return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot open sealed trace: no memory");
 }
 
+/* A fuzzer cannot guess checksums, so it gets past them. */
+static bool is_intact(const char *ptr, size_t size, uint64_t hash)
+{
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+    return true || (XXH3_64bits(ptr, size) == hash);
+#else
+    return XXH3_64bits(ptr, size) == hash;
+#endif
+}
+
 bool ks_kst_is_head(const char *head, size_t size)
 {
     return size >= KS_KST_MAGIC_SIZE && memcmp(head, KS_KST_MAGIC, KS_KST_MAGIC_SIZE) == 0;
@@ -84,7 +94,7 @@ static enum ks_status read_stored(struct ks_kst *kst, const struct ks_kst_entry 
                                   size_t size, struct ks_err *err)
 {
     KS_TRY(read_at(kst->fd, to, size, entry->offset, err));
-    return XXH3_64bits(to, size) == entry->hash ? KS_OK : fail_damaged(err, "a chunk is damaged");
+    return is_intact(to, size, entry->hash) ? KS_OK : fail_damaged(err, "a chunk is damaged");
 }
 
 bool ks_kst_is_damaged(const struct ks_trace *trace)
@@ -239,7 +249,7 @@ static enum ks_status read_section(struct ks_kst *kst, const struct ks_kst_secti
                                    char *to, struct ks_err *err)
 {
     KS_TRY(read_at(kst->fd, to, (size_t)section->size, section->offset, err));
-    return XXH3_64bits(to, (size_t)section->size) == section->hash
+    return is_intact(to, (size_t)section->size, section->hash)
                ? KS_OK
                : fail_damaged(err, "the strings are damaged");
 }
@@ -327,7 +337,7 @@ static enum ks_status read_directory(struct ks_kst *kst, const struct ks_kst_sec
     }
     struct ks_bytes bytes = {.ptr = ptr, .left = (size_t)section->size};
     enum ks_status status = read_at(kst->fd, ptr, bytes.left, section->offset, err);
-    if (status == KS_OK && XXH3_64bits(ptr, bytes.left) != section->hash) {
+    if (status == KS_OK && !is_intact(ptr, bytes.left, section->hash)) {
         status = fail_damaged(err, "the directory is damaged");
     }
     if (status == KS_OK) {
@@ -353,7 +363,7 @@ static enum ks_status read_header(struct ks_kst *kst, struct ks_kst_section *dir
     directory->size = ks_bytes_u64(&bytes);
     directory->hash = ks_bytes_u64(&bytes);
     uint64_t flags = ks_bytes_u64(&bytes);
-    if (ks_bytes_u64(&bytes) != XXH3_64bits(header, sizeof(header) - sizeof(uint64_t))) {
+    if (!is_intact(header, sizeof(header) - sizeof(uint64_t), ks_bytes_u64(&bytes))) {
         return fail_damaged(err, "the header is damaged");
     }
     if (version != KS_KST_VERSION || header_size != KS_KST_HEADER_SIZE || flags != 0) {
