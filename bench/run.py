@@ -265,6 +265,22 @@ def hta_figures(is_full):
     return wrong
 
 
+def hta_figures_converted():
+    """A sentence when HTA reads something else from a trace that `kscope convert` made smaller."""
+    recorded = json.loads(RECORDED.read_text())["traces"]
+    name = sorted(recorded)[0]
+    smaller = WORK / "converted" / name
+    smaller.parent.mkdir(parents=True, exist_ok=True)
+    words = ["convert", "--drop", "python_function", "--drop-args", "-o"]
+    subprocess.run([program_under_test(), *words, str(smaller), str(DATA / name)], check=True)
+    probe = [str(HTA_PYTHON), str(ROOT / "bench" / "hta_probe.py"), str(smaller)]
+    done = subprocess.run(probe, check=True, stdout=subprocess.PIPE)
+    live = json.loads(done.stdout)["traces"][name]
+    is_same = live == recorded[name]
+    print(f"HTA's figures of the converted {name}: {'the same' if is_same else 'others'}")
+    return [] if is_same else [f"{name}: HTA reads other figures from the converted trace"]
+
+
 def parse_options(arguments):
     parser = argparse.ArgumentParser(description="Times kscope report.")
     parser.add_argument("--full", action="store_true", help="HTA in each round, all its figures")
@@ -298,6 +314,7 @@ def main(arguments):
     if not (options.tiny or base):
         if HTA_PYTHON.exists():
             wrong += hta_figures(options.full)
+            wrong += hta_figures_converted()
         else:
             wrong.append("HTA is not there: tools/setup.sh bench installs it")
     if options.save:

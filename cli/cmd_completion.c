@@ -22,11 +22,20 @@ static void print_commands(void)
     }
 }
 
+static void print_rules(void)
+{
+    for (size_t i = 0; ks_rule_id(i); i++) {
+        ks_cli_print(&output, "%s%s", i ? " " : "", ks_rule_id(i));
+    }
+}
+
 /* Operands as words, or nothing when they are files. */
 static void print_operand_choices(const struct ks_cli_command *command)
 {
     if (strcmp(command->operand_choices, "@commands") == 0) {
         print_commands();
+    } else if (strcmp(command->operand_choices, "@rules") == 0) {
+        print_rules();
     } else {
         print_choices(command->operand_choices);
     }

@@ -1,45 +1,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "message.h"
 #include "output.h"
+#include "trace_args.h"
 
 enum { SORT_NAMES_MAX = 64 };
 
 static struct ks_cli_output output;
 
 /* ------------------------------------------------------------------ values of options */
-
-/* "3", "3..7", "..7" or "3..". */
-static int read_step_range(const struct ks_cli_args *args, struct ks_report_options *options)
-{
-    const char *text = ks_cli_value(args, "step");
-    if (!text) {
-        return KS_EXIT_OK;
-    }
-    char first[24] = "";
-    const char *dots = strstr(text, "..");
-    size_t len = dots ? (size_t)(dots - text) : strlen(text);
-    if (len < sizeof(first)) {
-        memcpy(first, text, len);
-    }
-    const char *last = dots ? dots + 2 : first;
-    options->step_range_given = true;
-    options->step_first = INT64_MIN;
-    options->step_last = INT64_MAX;
-    bool is_good = len < sizeof(first) && (*first || *last) &&
-                   (!*first || ks_cli_parse_number(first, &options->step_first)) &&
-                   (!*last || ks_cli_parse_number(last, &options->step_last)) &&
-                   options->step_first <= options->step_last;
-    if (!is_good) {
-        return ks_cli_usage_fail(args, "Cannot use --step %s: it must be N, N..M, N.. or ..M",
-                                 text);
-    }
-    return KS_EXIT_OK;
-}
 
 /* A share: "10%" or "0.1". */
 static int read_share(const struct ks_cli_args *args, double *share)
@@ -132,37 +104,7 @@ static int read_style(const struct ks_cli_args *args, struct ks_report_style *st
     return check_style(args, style);
 }
 
-/* ------------------------------------------------------------------ input and output files */
-
-/* The target must be none of the inputs: they would be gone when it is renamed. */
-static int check_target(const struct ks_cli_args *args)
-{
-    const char *target = ks_cli_value(args, "output");
-    struct stat there;
-    if (!target || strcmp(target, "-") == 0 || stat(target, &there) != 0) {
-        return KS_EXIT_OK;
-    }
-    for (size_t i = 0; i < args->operand_count; i++) {
-        struct stat input;
-        if (S_ISREG(there.st_mode) && stat(args->operands[i], &input) == 0 &&
-            input.st_dev == there.st_dev && input.st_ino == there.st_ino) {
-            return ks_cli_usage_fail(args, "Cannot write to %s: it is an input", target);
-        }
-    }
-    return KS_EXIT_OK;
-}
-
-static int read_paths(const struct ks_cli_args *args, struct ks_report_options *options)
-{
-    for (size_t i = 0; i < args->operand_count; i++) {
-        if (strcmp(args->operands[i], "-") == 0 && isatty(STDIN_FILENO)) {
-            return ks_cli_usage_fail(args, "Cannot read a trace from the keyboard");
-        }
-    }
-    options->paths = (const char *const *)args->operands;
-    options->path_count = args->operand_count;
-    return KS_EXIT_OK;
-}
+/* ------------------------------------------------------------------ how to read */
 
 static int read_options(const struct ks_cli_args *args, struct ks_report_options *options)
 {
@@ -190,9 +132,9 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
         status = ks_cli_cache(args, options);
     }
     if (status == KS_EXIT_OK) {
-        status = read_step_range(args, options);
+        status = ks_cli_read_steps(args, "step", options);
     }
-    return status == KS_EXIT_OK ? read_paths(args, options) : status;
+    return status == KS_EXIT_OK ? ks_cli_read_paths(args, options) : status;
 }
 
 /* ------------------------------------------------------------------ the command */
@@ -219,7 +161,7 @@ static int run(const struct ks_cli_args *args)
         status = read_style(args, &style);
     }
     if (status == KS_EXIT_OK) {
-        status = check_target(args);
+        status = ks_cli_check_target(args);
     }
     if (status == KS_EXIT_OK) {
         status = read_options(args, &options);
@@ -290,9 +232,7 @@ const struct ks_cli_command ks_cmd_report = {
              "Exit with 1 when a finding has this share of step time or more: 10% or 0.1."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
-            {"memory", 0, "SIZE", NULL,
-             "Take at most SIZE (512M, 2G), with tables in a file beyond it; else half of what the "
-             "machine or its control group has."},
+            KS_CLI_OPTION_MEMORY,
             KS_CLI_OPTION_CACHE,
             KS_CLI_OPTION_NO_CACHE,
             KS_CLI_OPTION_THREADS,

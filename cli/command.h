@@ -41,7 +41,7 @@ struct ks_cli_command {
     const char *operands; /* as help shows them: "PATH..."; NULL: none */
     size_t operands_min;
     size_t operands_max;         /* SIZE_MAX: any number */
-    const char *operand_choices; /* "bash|zsh|fish"; "@commands"; NULL: files */
+    const char *operand_choices; /* "bash|zsh|fish"; "@commands", "@rules"; NULL: files */
     const char *details;         /* paragraphs separated by an empty line, not wrapped; or NULL */
     const struct ks_cli_example *examples; /* ends with a NULL command */
     const struct ks_cli_option *options;   /* ends with a NULL name; --help is added to all */
@@ -68,6 +68,12 @@ extern const struct ks_cli_command *const ks_cli_commands[];
 #define KS_CLI_OPTION_THREADS                                                                      \
     {                                                                                              \
         "threads", 0, "N", NULL, "Read with N threads; else with one for each processor."          \
+    }
+#define KS_CLI_OPTION_MEMORY                                                                       \
+    {                                                                                              \
+        "memory", 0, "SIZE", NULL,                                                                 \
+            "Take at most SIZE (512M, 2G), with tables in a file beyond it; else half of what "    \
+            "the machine or its control group has."                                                \
     }
 #define KS_CLI_OPTION_CACHE                                                                        \
     {                                                                                              \

@@ -226,12 +226,14 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
     return read_monitor(report, err);
 }
 
+bool ks_report_is_found(const struct ks_report *report)
+{
+    return report->cache.is_trace_found;
+}
+
 enum ks_status ks_report_reread(struct ks_report *report, struct ks_err *err)
 {
-    if (!report->cache.is_trace_found) {
-        return ks_fail(err, KS_ERR_FORMAT, KS_NO_OFFSET,
-                       "Cannot read the input again: it is a sealed trace, and damaged");
-    }
+    KS_ASSERT(report->cache.is_trace_found);
     release_results(report);
     ks_report_cache_forget(&report->cache);
     ks_report_cache_end(&report->cache, &report->options, NULL, NULL);

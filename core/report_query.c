@@ -58,22 +58,8 @@ static enum ks_status run(struct ks_query *query, const struct ks_query_options 
     return status;
 }
 
-/* Counts what goes out. */
-struct counted {
-    ks_write_cb write;
-    void *user;
-    uint64_t bytes;
-};
-
-static bool write_counted(void *user, const char *bytes, size_t size)
-{
-    struct counted *counted = user;
-    counted->bytes += size;
-    return counted->write(counted->user, bytes, size);
-}
-
 static enum ks_status write_once(const struct ks_view *view, const struct ks_query_options *options,
-                                 struct counted *counted, struct ks_query_result *result,
+                                 struct ks_counted *counted, struct ks_query_result *result,
                                  struct ks_err *err)
 {
     struct ks_query_limits limits = limits_of(options);
@@ -83,7 +69,7 @@ static enum ks_status write_once(const struct ks_view *view, const struct ks_que
     ks_arena_init(&arena);
     enum ks_status status = open_query(view, &limits, &arena, &query, err);
     if (status == KS_OK) {
-        status = run(query, options, write_counted, counted, result, err);
+        status = run(query, options, ks_counted_write, counted, result, err);
     }
     ks_query_close(query);
     ks_arena_release(&arena);
@@ -94,13 +80,16 @@ enum ks_status ks_query_write(struct ks_report *report, const struct ks_query_op
                               ks_write_cb write, void *user, struct ks_query_result *result,
                               struct ks_err *err)
 {
-    struct counted counted = {write, user, 0};
+    struct ks_counted counted = {write, user, 0};
     struct ks_locale_c locale;
     ks_locale_c_enter(&locale);
     enum ks_status status = write_once(ks_report_view(report), options, &counted, result, err);
     /* A damaged chunk of a trace from the cache, before a word was said. */
-    if (status == KS_ERR_FORMAT && counted.bytes == 0 && ks_report_reread(report, err) == KS_OK) {
-        status = write_once(ks_report_view(report), options, &counted, result, err);
+    if (status == KS_ERR_FORMAT && counted.bytes == 0 && ks_report_is_found(report)) {
+        status = ks_report_reread(report, err);
+        if (status == KS_OK) {
+            status = write_once(ks_report_view(report), options, &counted, result, err);
+        }
     }
     ks_locale_c_leave(&locale);
     return status;

@@ -78,15 +78,21 @@ bool ks_report_is_sealed(const struct ks_report_options *options)
     return fd >= 0;
 }
 
-/* It holds one run, whose number it tells. */
-static enum ks_status check_run(const struct ks_trace *trace, int64_t run, struct ks_err *err)
+/* What it holds was chosen when it was sealed. */
+static enum ks_status check_choice(const struct ks_trace *trace,
+                                   const struct ks_report_options *options, struct ks_err *err)
 {
     for (uint32_t i = 0; i < ks_trace_source_count(trace); i++) {
-        int64_t held = ks_trace_source(trace, i)->run;
-        if (run != 0 && held != run) {
+        const struct ks_source *source = ks_trace_source(trace, i);
+        if (options->run != 0 && source->run != options->run) {
             return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
                            "Cannot choose run: asked for %lld, the sealed trace holds %lld",
-                           (long long)run, (long long)held);
+                           (long long)options->run, (long long)source->run);
+        }
+        if (options->rank_given && source->rank != options->rank) {
+            return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
+                           "Cannot keep rank %lld alone: the sealed trace holds rank %lld",
+                           (long long)options->rank, (long long)source->rank);
         }
     }
     return KS_OK;
@@ -97,7 +103,7 @@ static enum ks_status read_sealed(const struct ks_report_options *options, int f
 {
     struct ks_report_options own = *options;
     KS_TRY(ks_kst_open(fd, ks_report_choose_memory(&own, 0), out, NULL, err));
-    enum ks_status status = check_run(*out, options->run, err);
+    enum ks_status status = check_choice(*out, options, err);
     if (status != KS_OK) {
         ks_trace_destroy(*out);
         *out = NULL;
@@ -120,6 +126,8 @@ static enum ks_status read_files(const struct ks_report_options *options, bool a
         .run = options->run,
         .window = options->window,
         .any_run = any_run,
+        .rank_given = options->rank_given,
+        .rank = options->rank,
         .threads = options->threads,
         .log = &log,
     };

@@ -6,8 +6,24 @@
 
 const struct ks_view *ks_report_view(const struct ks_report *report);
 
-/* A chunk of the trace, which came from the cache, turned out to be damaged: reads the input after
- * all. KS_ERR_FORMAT: it did not come from there. After an error the report can only be closed. */
+/* Counts what goes out, through ks_counted_write. */
+struct ks_counted {
+    ks_write_cb write;
+    void *user;
+    uint64_t bytes;
+};
+
+static inline bool ks_counted_write(void *user, const char *bytes, size_t size)
+{
+    struct ks_counted *counted = user;
+    counted->bytes += size;
+    return counted->write(counted->user, bytes, size);
+}
+
+/* Does the trace come from the cache? */
+bool ks_report_is_found(const struct ks_report *report);
+/* A chunk of a trace from the cache turned out to be damaged: reads the input after all, so that
+ * view and facts are others. After an error the report can only be closed. */
 enum ks_status ks_report_reread(struct ks_report *report, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

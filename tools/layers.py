@@ -29,6 +29,8 @@ ALLOWED = {
     "compare": {"base", "measure", "store", "analyze", "advise", "public"},
     "cache": {"base", "store", "analyze", "advise", "public"},
     "show": {"base", "store", "query", "analyze", "advise", "compare", "public"},
+    # Exports of events go over the input's text once more, so they know readers.
+    "export": {"base", "measure", "store", "read", "analyze", "advise", "show", "public"},
     # Files directly in core/ put the stages together behind the public API.
     "core": {
         "base",
@@ -41,6 +43,7 @@ ALLOWED = {
         "cache",
         "compare",
         "show",
+        "export",
         "public",
     },
     "serve": {"base", "public"},

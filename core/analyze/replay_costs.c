@@ -11,10 +11,12 @@ enum {
     COST_NS_MAX = 20 * 1000,
 };
 
-/* A call into the runtime is slower as long as CUPTI, which traces the GPU, is in the driver: about
- * as much as 1.5 operators (H200, torch 2.11). CUPTI stays there when a profiler ends, so that
- * steps of the same process have this cost, too; but `kscope run` takes it out. */
-static const double call_part = 1.5;
+/* As long as CUPTI, which traces the GPU, is in the driver, a launch takes 7 us where it took 2.5,
+ * and what follows it gets slower, too: together about as much as this part of the recorded launch
+ * times the factor that all costs have (four programs on an H200 host, torch 2.11). CUPTI stays
+ * there when a profiler ends, so that steps of the same process have this cost as well; but
+ * `kscope run` takes it out. */
+static const double launch_part = 0.8;
 
 /* A Python frame costs less to record than an operator: 1.3 us where that was 1.6. */
 static const double frame_part = 0.7;
@@ -38,6 +40,24 @@ enum ks_status ks_replay_note_cost(struct ks_replay_list *list, const struct ks_
         KS_TRY(add_cost(&list->view_costs, cost_ns, err));
     }
     return add_cost(&list->costs, cost_ns, err);
+}
+
+enum ks_status ks_replay_note_launch(struct ks_replay_list *list, int64_t dur_ns,
+                                     struct ks_err *err)
+{
+    return add_cost(&list->launch_costs, dur_ns, err);
+}
+
+int64_t ks_replay_launch_cost(struct ks_replay_list *list)
+{
+    struct ks_replay_costs *costs = &list->launch_costs;
+    const struct ks_source *source =
+        ks_trace_source(list->scope->analyzer->trace, list->scope->source);
+    if (source->pid == 0 || costs->count == 0) {
+        return 0;
+    }
+    double cost_ns = launch_part * (double)ks_quantile_median(costs->items, costs->count);
+    return cost_ns < COST_NS_MAX ? (int64_t)cost_ns : COST_NS_MAX;
 }
 
 int64_t ks_replay_operator_cost(struct ks_replay_list *list)
@@ -84,12 +104,14 @@ static int64_t row_cost(const struct ks_replay_point *point, int64_t cost_ns, in
     return room_ns < cost_ns ? room_ns : cost_ns;
 }
 
-static void set_cost(struct ks_replay_point *point, int64_t cost_ns, int64_t room_ns,
-                     bool is_driver_clean)
+/* The launch is a moment of its own; the time that it costs goes behind it. */
+static int64_t launch_cost(const struct ks_replay_list *list, const struct ks_replay_point *point)
 {
-    double calls_ns = is_driver_clean ? call_part * point->calls * (double)cost_ns : 0;
-    point->cost_ns = (int32_t)(row_cost(point, cost_ns, room_ns) / 2) +
-                     (int32_t)(calls_ns < COST_NS_MAX * 1000.0 ? calls_ns : COST_NS_MAX * 1000.0);
+    if (point->kind != KS_REPLAY_CALL_END) {
+        return 0;
+    }
+    const struct ks_replay_call *call = &list->calls[point->item];
+    return call->work_begin < call->work_end ? list->replay->launch_cost_ns : 0;
 }
 
 enum ks_status ks_replay_set_costs(struct ks_replay_list *list, struct ks_err *err)
@@ -99,12 +121,11 @@ enum ks_status ks_replay_set_costs(struct ks_replay_list *list, struct ks_err *e
     const struct ks_replay_point **last = ks_alloc(thread_count, sizeof(*last));
     enum ks_status status = KS_OK;
     if (room_ns && last) {
-        const struct ks_source *source =
-            ks_trace_source(list->scope->analyzer->trace, list->scope->source);
         find_rooms(list, room_ns, last);
         for (size_t i = 0; i < list->count; i++) {
             struct ks_replay_point *point = &list->items[i];
-            set_cost(point, list->replay->operator_cost_ns, room_ns[point->row], source->pid > 0);
+            int64_t row_ns = row_cost(point, list->replay->operator_cost_ns, room_ns[point->row]);
+            point->cost_ns = (int32_t)(row_ns / 2 + launch_cost(list, point));
         }
     } else {
         status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: rows=%u",

@@ -22,10 +22,9 @@ enum ks_replay_kind {
 struct ks_replay_point {
     int64_t at_ns;
     uint32_t row;    /* ordinal of the row it belongs to: calls, steps: index */
-    int32_t cost_ns; /* what recording took: this end's half of the row, and the calls */
+    int32_t cost_ns; /* what recording took: this end's half of the row, or the launch */
     uint32_t item;   /* call: index into calls; step: index; else 0 */
     uint16_t thread; /* index within the replay */
-    uint16_t calls;  /* into the runtime since the last point of the thread, its own included */
     uint8_t kind;    /* enum ks_replay_kind */
     uint8_t marks;   /* KS_REPLAY_*: an operator that can be left out */
     bool is_empty;   /* the row takes no time */
@@ -76,6 +75,7 @@ struct ks_replay {
     size_t step_count;
     int64_t start_ns;
     int64_t operator_cost_ns; /* estimated host time that recording an operator takes */
+    int64_t launch_cost_ns;   /* ... a launch, where unprofiled steps do without */
 };
 
 /* What one replay may hold. */

@@ -12,9 +12,7 @@ static enum ks_status add_point(struct ks_replay_list *list, const struct ks_rep
                                 struct ks_err *err)
 {
     KS_TRY(ks_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), "rows", err));
-    list->items[list->count] = *point;
-    list->items[list->count++].calls = list->passed_calls;
-    list->passed_calls = 0;
+    list->items[list->count++] = *point;
     return KS_OK;
 }
 
@@ -138,9 +136,6 @@ static enum ks_status add_call(struct ks_replay_list *list, const struct ks_slic
                                size_t i, bool is_cut, struct ks_err *err)
 {
     struct ks_replay_call call = {.awaited = KS_REPLAY_NO_WORK};
-    if (list->passed_calls < UINT16_MAX) {
-        list->passed_calls++;
-    }
     if (!is_cut) {
         call.own_ns = scan->col.dur_ns[i];
         call.flags = ks_row_names_get(&list->scope->analyzer->names, scan->col.name[i]);
@@ -153,6 +148,9 @@ static enum ks_status add_call(struct ks_replay_list *list, const struct ks_slic
         ks_grow(&list->calls, list->call_count, &list->call_capacity, sizeof(call), "calls", err));
     list->calls[list->call_count] = call;
     ks_replay_mark_call(list, &call);
+    if ((call.flags & KS_NAME_LAUNCH) && !(call.flags & KS_NAME_GRAPH)) {
+        KS_TRY(ks_replay_note_launch(list, call.own_ns, err));
+    }
     struct ks_replay_row row = {.start_ns = scan->col.start_ns[i],
                                 .end_ns = ks_sum_add(scan->col.start_ns[i], call.own_ns)};
     struct ks_replay_point point = {.item = (uint32_t)list->call_count++,
@@ -307,6 +305,7 @@ static enum ks_status settle(struct ks_replay_list *list, struct ks_err *err)
 {
     KS_TRY(add_steps(list, err));
     list->replay->operator_cost_ns = ks_replay_operator_cost(list);
+    list->replay->launch_cost_ns = ks_replay_launch_cost(list);
     list->replay->thread_count = list->scope->thread_count;
     if (!ks_sort_runs(list->items, list->count, sizeof(*list->items), compare_points)) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: rows=%u",
@@ -331,5 +330,6 @@ enum ks_status ks_replay_add_points(struct ks_replay_scope *scope, struct ks_rep
     ks_free(list.open);
     ks_free(list.costs.items);
     ks_free(list.view_costs.items);
+    ks_free(list.launch_costs.items);
     return status;
 }

@@ -42,7 +42,6 @@ struct ks_replay_list {
     size_t call_count;
     size_t call_capacity;
     uint32_t row_count;
-    uint16_t passed_calls; /* into the runtime since the last point */
 
     /* The thread that is read. */
     uint32_t lane;
@@ -58,7 +57,8 @@ struct ks_replay_list {
     unsigned op_marks; /* what makes it one that can be left out */
 
     struct ks_replay_costs costs;
-    struct ks_replay_costs view_costs; /* of operators that only make a view */
+    struct ks_replay_costs view_costs;   /* of operators that only make a view */
+    struct ks_replay_costs launch_costs; /* time of calls that launch kernels */
 };
 
 /* Which operators can be left out (replay_marks.c): what a call tells of the operator around it,
@@ -66,11 +66,14 @@ struct ks_replay_list {
 void ks_replay_mark_call(struct ks_replay_list *list, const struct ks_replay_call *call);
 void ks_replay_mark_outermost(struct ks_replay_list *list, const struct ks_replay_row *row);
 
-/* What recording rows took (replay_costs.c): notes an operator that ended; the estimate; what of it
- * fits around each row, when points are in order. */
+/* What recording rows took (replay_costs.c): notes an operator that ended, a call that launched
+ * kernels; the estimates; what of them fits around each row, when points are in order. */
 enum ks_status ks_replay_note_cost(struct ks_replay_list *list, const struct ks_replay_row *row,
                                    struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_replay_note_launch(struct ks_replay_list *list, int64_t dur_ns,
+                                     struct ks_err *err) KS_MUST_CHECK;
 int64_t ks_replay_operator_cost(struct ks_replay_list *list);
+int64_t ks_replay_launch_cost(struct ks_replay_list *list);
 enum ks_status ks_replay_set_costs(struct ks_replay_list *list, struct ks_err *err) KS_MUST_CHECK;
 
 /* What calls wait for, when points are in order (replay_waits.c). */

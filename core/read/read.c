@@ -254,6 +254,26 @@ static enum ks_status read_files(const struct ks_read_options *options,
     return KS_OK;
 }
 
+/* Leaves the files of other ranks out of every run. */
+static enum ks_status choose_rank(const struct ks_read_options *options,
+                                  struct ks_trace_builder *builder, struct ks_err *err)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; options->rank_given && i < ks_trace_builder_source_count(builder); i++) {
+        struct ks_source *source = ks_trace_builder_source(builder, i);
+        int64_t rank = source->rank >= 0
+                           ? source->rank
+                           : ks_rank_from_name(ks_trace_builder_str(builder, source->path));
+        source->run = rank == options->rank ? source->run : -1;
+        kept += source->run >= 0;
+    }
+    if (options->rank_given && kept == 0) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot keep rank %lld: no file is of it",
+                       (long long)options->rank);
+    }
+    return KS_OK;
+}
+
 static void join_runs(struct ks_trace_builder *builder)
 {
     for (uint32_t i = 0; i < ks_trace_builder_source_count(builder); i++) {
@@ -336,6 +356,9 @@ enum ks_status ks_read_paths(const struct ks_read_options *options,
     enum ks_status status = ks_read_list(options, &files, &arena, err);
     if (status == KS_OK) {
         status = read_files(options, &files, builder, err);
+    }
+    if (status == KS_OK) {
+        status = choose_rank(options, builder, err);
     }
     if (status == KS_OK) {
         status = choose_run(options, builder, run, err);

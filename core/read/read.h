@@ -16,6 +16,8 @@ struct ks_read_options {
     bool any_run;        /* all runs together: for looking at files, not for analysing them */
     unsigned threads;    /* 0: as many as there are processors */
     size_t window_bytes; /* how much of a file is looked at at once; 0: as usual */
+    bool rank_given;     /* only the files of this rank */
+    int64_t rank;
     const struct ks_log *log;
     /* Gets the recordings with stacks that lie beside clean ones; NULL: they are left out. */
     struct ks_stacks_list *stacks;
@@ -29,7 +31,7 @@ enum ks_status ks_read_list(const struct ks_read_options *options, struct ks_fil
 /* Reads everything; `*run` is what to seal. A folder is searched for traces; what is none is left
  * out with a line in the log, but a path given by itself must be one.
  * Errors: those of reading, with the path in front; KS_ERR_USAGE when the files belong to several
- * runs and `run` is 0 or not among them, or none is of the wanted window. */
+ * runs and `run` is 0 or not among them, or none is of the wanted window or rank. */
 enum ks_status ks_read_paths(const struct ks_read_options *options,
                              struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
     KS_MUST_CHECK;

@@ -81,6 +81,8 @@ struct ks_report_options {
     int64_t step_last;
     bool device_given; /* keep only GPU work of this device ordinal */
     int64_t device;
+    bool rank_given; /* keep only the files of this rank */
+    int64_t rank;
     int64_t run;    /* which run (1-based) when the files hold several; 0: must be one */
     int64_t window; /* which window of `kscope run` (1-based); 0: the latest of a folder */
     /* How much memory all of it may take, as far as can be helped: tables beyond it lie in a file.
@@ -147,11 +149,74 @@ KS_API size_t ks_report_finding_count_above(const struct ks_report *report, doub
 KS_API const char *ks_report_bound_by(const struct ks_report *report);
 KS_API const char *ks_report_finding_id(const struct ks_report *report, size_t index);
 
+/* Id of the index-th rule ("input.starved"), or NULL past the last. Static text. */
+KS_API const char *ks_rule_id(size_t index);
+/* Writes the page of a rule as text, or with `id` NULL the list of rules. Errors: KS_ERR_USAGE (no
+ * such rule), KS_ERR_IO, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_explain_write(const char *id, bool colour, ks_write_cb write,
+                                                     void *user, struct ks_err *err);
+
 /* The JSON document of a failure: {schema, error {code, message, where, offset}}. */
 KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *failure,
                                                         const char *where, ks_write_cb write,
                                                         void *user, struct ks_err *err);
 
+/* ------------------------------------------------------------------ files for other programs */
+
+enum ks_export_format { KS_EXPORT_CSV, KS_EXPORT_FOLDED, KS_EXPORT_SPEEDSCOPE, KS_EXPORT_CHROME };
+
+/* What the stacks of KS_EXPORT_FOLDED are weighed by. */
+enum ks_export_weight {
+    KS_EXPORT_SELF_CPU, /* exclusive time on the host */
+    KS_EXPORT_DEVICE,   /* time of the GPU work that the innermost operator launched */
+};
+
+/* Zero means the default everywhere. Steps, rank and device are those that the report was opened
+ * with. */
+struct ks_export_options {
+    enum ks_export_format format;
+    const char *table; /* KS_EXPORT_CSV: one of ks_report_table_name; NULL: "operators" */
+    enum ks_export_weight weight;
+    /* KS_EXPORT_CHROME: what of the only file of the report is handed on, beside its steps. */
+    const char *categories; /* separated by commas; NULL: all */
+    bool time_given;        /* only what overlaps [time_from_ns, time_to_ns) from the start */
+    int64_t time_from_ns;
+    int64_t time_to_ns;
+    bool strict;   /* refuse damaged text */
+    bool gzip;     /* compress what is written */
+    ks_log_cb log; /* what had to be cut or left out */
+    void *log_user;
+};
+
+/* Writes the report in a format that other programs read (docs/export.md). Errors: KS_ERR_USAGE
+ * (options that do not fit together; KS_EXPORT_CHROME: not one file), KS_ERR_LIMIT (speedscope:
+ * hundreds of streams), KS_ERR_IO (`write` gave false), KS_ERR_NOMEM; KS_EXPORT_CHROME also those
+ * of reading the file once more. */
+KS_API KS_MUST_CHECK enum ks_status ks_export_write(struct ks_report *report,
+                                                    const struct ks_export_options *options,
+                                                    ks_write_cb write, void *user,
+                                                    struct ks_err *err);
+
+/* Zero means the default everywhere. */
+struct ks_convert_options {
+    const char *path;            /* one file, or "-" */
+    bool strict;                 /* refuse damaged text with the byte offset of the first fault */
+    const char *keep_categories; /* separated by commas; NULL: all */
+    const char *drop_categories; /* the same for those that go; NULL: none */
+    bool drop_args;              /* arguments that only shapes and FLOPs need */
+    bool anonymize;              /* neutral words for names that are not known to be public */
+    bool gzip;                   /* compress what is written */
+    ks_log_cb log;
+    void *log_user;
+};
+
+/* Hands on the text of a trace, smaller or fit to be shown around (docs/export.md). What is kept
+ * keeps its bytes. Errors: KS_ERR_IO (the file cannot be opened, or `write` gave false),
+ * KS_ERR_FORMAT (no trace, or damaged and strict), KS_ERR_UNSUPPORTED (a trace inside a trace),
+ * KS_ERR_LIMIT, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_convert_write(const struct ks_convert_options *options,
+                                                     ks_write_cb write, void *user,
+                                                     struct ks_err *err);
 /* ------------------------------------------------------------------ asking by SQL */
 
 enum ks_query_format { KS_QUERY_TABLE, KS_QUERY_CSV, KS_QUERY_JSON };

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from cli_program import PROGRAM, ROOT, environment
 
-COMMANDS = ("report", "query", "info", "doctor", "completion", "help", "version", "run")
+COMMANDS = "report explain query export convert info doctor completion help version run".split()
 
 
 def one_document(run):

@@ -1,0 +1,25 @@
+/* The files that other programs read, written from an open report. Each writer streams: what it
+ * keeps in memory grows with distinct names and stacks, never with rows. All write through a
+ * callback and change nothing. docs/export.md says the same for users. */
+#ifndef KS_EXPORT_EXPORT_H
+#define KS_EXPORT_EXPORT_H
+
+#include "base/log.h"
+#include "show/view.h"
+
+/* One list of the report, RFC 4180. `table` must exist. */
+enum ks_status ks_export_csv(const struct ks_view *view, const char *table, ks_write_cb write,
+                             void *user, struct ks_err *err) KS_MUST_CHECK;
+/* Stacks of host rows, a line each: `a;b;c NS`. */
+enum ks_status ks_export_folded(const struct ks_view *view, enum ks_export_weight weight,
+                                ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
+/* Speedscope's JSON: a profile for each thread and each stream. `log` hears what had to be cut. */
+enum ks_status ks_export_speedscope(const struct ks_view *view, const struct ks_log *log,
+                                    ks_write_cb write, void *user, struct ks_err *err)
+    KS_MUST_CHECK;
+/* Chrome's JSON, from the text of the only file of the trace. */
+enum ks_status ks_export_chrome(const struct ks_view *view, const struct ks_export_options *options,
+                                const struct ks_log *log, ks_write_cb write, void *user,
+                                struct ks_err *err) KS_MUST_CHECK;
+
+#endif

@@ -1,0 +1,99 @@
+/* The exports of the public API. */
+#include <kscope/kscope.h>
+
+#include "base/err.h"
+#include "base/locale_c.h"
+#include "export/export.h"
+#include "export/gzip_out.h"
+#include "export/slim.h"
+#include "report_view.h"
+#include "show/lists.h"
+
+/* Writes something through a callback. */
+typedef enum ks_status (*write_job)(const void *job, ks_write_cb write, void *user,
+                                    struct ks_err *err);
+
+/* Runs the job in the locale of C, behind a compressor when that is wanted. */
+static enum ks_status write_through(write_job run, const void *job, bool gzip, ks_write_cb write,
+                                    void *user, struct ks_err *err)
+{
+    struct ks_gzip_out *out = NULL;
+    if (gzip) {
+        KS_TRY(ks_gzip_out_create(write, user, &out, err));
+    }
+    struct ks_locale_c locale;
+    ks_locale_c_enter(&locale);
+    enum ks_status status =
+        gzip ? run(job, ks_gzip_out_write, out, err) : run(job, write, user, err);
+    ks_locale_c_leave(&locale);
+    if (gzip && status == KS_OK) {
+        status = ks_gzip_out_finish(out, err);
+    }
+    ks_gzip_out_destroy(out);
+    return status;
+}
+
+/* ------------------------------------------------------------------ a report */
+
+struct export_job {
+    const struct ks_view *view;
+    const struct ks_export_options *options;
+};
+
+static enum ks_status write_format(const void *job, ks_write_cb write, void *user,
+                                   struct ks_err *err)
+{
+    const struct ks_view *view = ((const struct export_job *)job)->view;
+    const struct ks_export_options *options = ((const struct export_job *)job)->options;
+    struct ks_log log = {options->log, options->log_user, KS_LOG_DEBUG};
+    switch (options->format) {
+    case KS_EXPORT_CSV:
+        return ks_export_csv(view, options->table ? options->table : "operators", write, user, err);
+    case KS_EXPORT_FOLDED: return ks_export_folded(view, options->weight, write, user, err);
+    case KS_EXPORT_SPEEDSCOPE: return ks_export_speedscope(view, &log, write, user, err);
+    case KS_EXPORT_CHROME: return ks_export_chrome(view, options, &log, write, user, err);
+    }
+    return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export format: number=%d",
+                   (int)options->format);
+}
+
+enum ks_status ks_export_write(struct ks_report *report, const struct ks_export_options *options,
+                               ks_write_cb write, void *user, struct ks_err *err)
+{
+    if (options->table && !ks_list_find(options->table)) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export table %.40s: there is none",
+                       options->table);
+    }
+    struct export_job job = {ks_report_view(report), options};
+    struct ks_counted counted = {write, user, 0};
+    enum ks_status status =
+        write_through(write_format, &job, options->gzip, ks_counted_write, &counted, err);
+    /* A damaged chunk of a trace from the cache, before a word was said. */
+    if (status == KS_ERR_FORMAT && counted.bytes == 0 && ks_report_is_found(report)) {
+        KS_TRY(ks_report_reread(report, err));
+        status = write_through(write_format, &job, options->gzip, write, user, err);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ a file */
+
+static enum ks_status write_slim(const void *job, ks_write_cb write, void *user, struct ks_err *err)
+{
+    const struct ks_convert_options *options = job;
+    struct ks_log log = {options->log, options->log_user, KS_LOG_DEBUG};
+    struct ks_slim slim = {
+        .pick = {.keep = options->keep_categories, .drop = options->drop_categories},
+        .strict = options->strict,
+        .drop_args = options->drop_args,
+        .anonymize = options->anonymize,
+        .log = &log,
+    };
+    return ks_slim_write(options->path, &slim, write, user, err);
+}
+
+enum ks_status ks_convert_write(const struct ks_convert_options *options, ks_write_cb write,
+                                void *user, struct ks_err *err)
+{
+    return write_through(write_slim, options, options->gzip, write, user, err);
+}
