@@ -205,7 +205,7 @@ static enum ks_status find_or_read(struct ks_report *report, struct ks_err *err)
     if (status == KS_OK) {
         status = analyze(report, &stacks, err);
     }
-    if (report->cache.is_trace_found && (status == KS_ERR_FORMAT || status == KS_ERR_IO)) {
+    if (ks_report_must_reread(report, status)) {
         ks_report_cache_forget(&report->cache);
         release_results(report);
         KS_TRY(read_input(report, NULL, err));
@@ -226,9 +226,9 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
     return read_monitor(report, err);
 }
 
-bool ks_report_is_found(const struct ks_report *report)
+bool ks_report_must_reread(const struct ks_report *report, enum ks_status status)
 {
-    return report->cache.is_trace_found;
+    return report->cache.is_trace_found && (status == KS_ERR_FORMAT || status == KS_ERR_IO);
 }
 
 enum ks_status ks_report_reread(struct ks_report *report, struct ks_err *err)

@@ -68,8 +68,8 @@ enum ks_status ks_export_write(struct ks_report *report, const struct ks_export_
     struct ks_counted counted = {write, user, 0};
     enum ks_status status =
         write_through(write_format, &job, options->gzip, ks_counted_write, &counted, err);
-    /* A damaged chunk of a trace from the cache, before a word was said. */
-    if (status == KS_ERR_FORMAT && counted.bytes == 0 && ks_report_is_found(report)) {
+    /* A chunk of a trace from the cache cannot be read, and nothing was said yet. */
+    if (ks_report_must_reread(report, status) && counted.bytes == 0) {
         KS_TRY(ks_report_reread(report, err));
         status = write_through(write_format, &job, options->gzip, write, user, err);
     }

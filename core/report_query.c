@@ -84,8 +84,8 @@ enum ks_status ks_query_write(struct ks_report *report, const struct ks_query_op
     struct ks_locale_c locale;
     ks_locale_c_enter(&locale);
     enum ks_status status = write_once(ks_report_view(report), options, &counted, result, err);
-    /* A damaged chunk of a trace from the cache, before a word was said. */
-    if (status == KS_ERR_FORMAT && counted.bytes == 0 && ks_report_is_found(report)) {
+    /* A chunk of a trace from the cache cannot be read, and nothing was said yet. */
+    if (ks_report_must_reread(report, status) && counted.bytes == 0) {
         status = ks_report_reread(report, err);
         if (status == KS_OK) {
             status = write_once(ks_report_view(report), options, &counted, result, err);

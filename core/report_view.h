@@ -20,10 +20,10 @@ static inline bool ks_counted_write(void *user, const char *bytes, size_t size)
     return counted->write(counted->user, bytes, size);
 }
 
-/* Does the trace come from the cache? */
-bool ks_report_is_found(const struct ks_report *report);
-/* A chunk of a trace from the cache turned out to be damaged: reads the input after all, so that
- * view and facts are others. After an error the report can only be closed. */
+/* Did the call fail because a chunk of a trace from the cache is damaged, or cannot be read? */
+bool ks_report_must_reread(const struct ks_report *report, enum ks_status status);
+/* Then: reads the input after all, so that view and facts are others. After an error the report can
+ * only be closed. */
 enum ks_status ks_report_reread(struct ks_report *report, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

@@ -227,7 +227,7 @@ static void add_file(const struct ks_cache_folder *folder, const char *name, str
         return;
     }
     struct file *file = &files->list[files->count++];
-    snprintf(file->name, sizeof(file->name), "%s", name);
+    memcpy(file->name, name, strlen(name) + 1); // is_ours has looked at its length
     file->bytes = (uint64_t)info.st_size;
     file->used_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
     files->bytes += file->bytes;
