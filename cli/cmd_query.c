@@ -308,7 +308,8 @@ const struct ks_cli_command ks_cmd_query = {
             {"limit", 'n', "N", NULL, "Write at most N rows."},
             {"max-seconds", 0, "N", NULL, "Stop the query after N seconds."},
             {"memory", 0, "SIZE", NULL,
-             "Let the query take at most SIZE (512M, 2G; default 1G), and the trace too, with tables "
+             "Let the query take at most SIZE (512M, 2G; default 1G), and the trace too, with "
+             "tables "
              "in a file beyond it."},
             KS_CLI_OPTION_CACHE,
             KS_CLI_OPTION_NO_CACHE,

@@ -214,8 +214,8 @@ int ks_cli_cache(const struct ks_cli_args *args, struct ks_report_options *optio
         return ks_cli_usage_fail(args, "Cannot use --cache without the name of a folder");
     }
     if (size && size[0] && !parse_size(size, &options->cache_bytes_max)) {
-        return ks_cli_usage_fail(args, "Cannot use KSCOPE_CACHE_SIZE=%s: it must be like 512M or 2G",
-                                 size);
+        return ks_cli_usage_fail(
+            args, "Cannot use KSCOPE_CACHE_SIZE=%s: it must be like 512M or 2G", size);
     }
     return KS_EXIT_OK;
 }

@@ -34,12 +34,11 @@ static uint32_t rows_per_chunk(const struct ks_report_options *options)
 }
 
 /* Tables take a quarter of the JSON and, with all that is computed, never as much as it has bytes:
- * an input below the limit needs none, and the faster store. Of a larger one tables get five eighths
- * of the memory; strings, facts and windows take a seventh of what tables would. */
+ * an input below the limit needs none, and the faster store. Of a larger one tables get five
+ * eighths of the memory; strings, facts and windows take a seventh of what tables would. */
 uint64_t ks_report_choose_memory(struct ks_report_options *options, uint64_t bytes)
 {
-    uint64_t memory =
-        options->memory_bytes_max ? options->memory_bytes_max : ks_memory_size() / 2;
+    uint64_t memory = options->memory_bytes_max ? options->memory_bytes_max : ks_memory_size() / 2;
     uint64_t for_chunks = memory / 8 * 5;
     if (options->chunk_bytes_max != 0) {
         return options->chunk_bytes_max;

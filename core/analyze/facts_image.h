@@ -7,14 +7,14 @@
 #include "analyze/facts.h"
 #include "base/image.h"
 
-
 extern const struct ks_image_type ks_facts_image_type;
 
-enum ks_status ks_facts_pack(const struct ks_facts *facts, struct ks_text *out,
-                             struct ks_err *err) KS_MUST_CHECK;
-/* `bytes` lies in `arena`, which becomes that of the facts; when it fails, it stays the caller's. */
+enum ks_status ks_facts_pack(const struct ks_facts *facts, struct ks_text *out, struct ks_err *err)
+    KS_MUST_CHECK;
+/* `bytes` lies in `arena`, which becomes that of the facts; when it fails, it stays the caller's.
+ */
 enum ks_status ks_facts_unpack(char *bytes, size_t size, const struct ks_trace *trace,
-                               struct ks_arena *arena, struct ks_facts *facts,
-                               struct ks_err *err) KS_MUST_CHECK;
+                               struct ks_arena *arena, struct ks_facts *facts, struct ks_err *err)
+    KS_MUST_CHECK;
 
 #endif

@@ -59,8 +59,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *user)
     for (unsigned i = 0; i < info->dlpi_phnum && object->id.len == 0; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
         if (header->p_type == PT_NOTE) {
-            object->id = find_note((const char *)(info->dlpi_addr + header->p_vaddr),
-                                   header->p_memsz);
+            object->id =
+                find_note((const char *)(info->dlpi_addr + header->p_vaddr), header->p_memsz);
         }
     }
     return 1;

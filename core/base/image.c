@@ -204,8 +204,8 @@ static enum ks_status put_references(struct packer *p, const char *from, size_t 
             if (field->kind == KS_IMAGE_REF) {
                 KS_TRY(put_reference(p, item, place, type, field, err));
             } else if (field->kind == KS_IMAGE_INSIDE) {
-                KS_TRY(put_references(p, item + field->offset, place, field->count, field->type,
-                                      err));
+                KS_TRY(
+                    put_references(p, item + field->offset, place, field->count, field->type, err));
             }
         }
     }

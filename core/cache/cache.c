@@ -37,9 +37,9 @@ struct ks_cache *ks_cache_open(const struct ks_cache_options *options)
     }
     cache->log = options->log;
     cache->draft.fd = -1;
-    const char *why = ks_cache_folder_open(
-        &cache->folder, options->path,
-        options->bytes_max ? options->bytes_max : KS_CACHE_BYTES_DEFAULT);
+    const char *why =
+        ks_cache_folder_open(&cache->folder, options->path,
+                             options->bytes_max ? options->bytes_max : KS_CACHE_BYTES_DEFAULT);
     if (why) {
         KS_LOG(cache->log, KS_LOG_DEBUG, "no cache in %s: %s", cache->folder.path, why);
         ks_free(cache);
@@ -122,8 +122,7 @@ bool ks_cache_find_facts(struct ks_cache *cache, const struct ks_cache_key *key,
     if (fd < 0) {
         return false;
     }
-    enum ks_status status =
-        ks_facts_file_read(fd, cache->trace_id, trace, facts, findings, &err);
+    enum ks_status status = ks_facts_file_read(fd, cache->trace_id, trace, facts, findings, &err);
     (void)close(fd);
     if (status != KS_OK) {
         KS_LOG(cache->log, KS_LOG_DEBUG, "not used: %s: %s", name, err.message);
@@ -151,8 +150,8 @@ void ks_cache_forget(struct ks_cache *cache, const struct ks_cache_key *key)
 static void *write_trace(void *user)
 {
     struct ks_cache *cache = user;
-    cache->status = ks_kst_write(cache->trace, cache->draft.fd, &cache->stop, &cache->trace_id,
-                                 &cache->err);
+    cache->status =
+        ks_kst_write(cache->trace, cache->draft.fd, &cache->stop, &cache->trace_id, &cache->err);
     return NULL;
 }
 

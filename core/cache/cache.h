@@ -1,9 +1,9 @@
-/* What was read and computed once, kept for the next time: the sealed trace, by what its input looks
- * like, and facts and findings, by that and by what was asked.
+/* What was read and computed once, kept for the next time: the sealed trace, by what its input
+ * looks like, and facts and findings, by that and by what was asked.
  *
  * A trace is written while its analyses run, on a thread of its own, and gets its name only when
- * the report is done with and the input is still what it was. The cache makes nothing fail: what is
- * missing, damaged or not ours is not there, and what cannot be written is not written. */
+ * the report is done with and the input is still what it was. The cache makes nothing fail: what
+ * is missing, damaged or not ours is not there, and what cannot be written is not written. */
 #ifndef KS_CACHE_CACHE_H
 #define KS_CACHE_CACHE_H
 
@@ -44,8 +44,8 @@ void ks_cache_forget(struct ks_cache *cache, const struct ks_cache_key *key);
 /* Starts to write a trace that was not found, at once when `may_thread`, else in ks_cache_keep. It
  * must live until then, or until the cache is closed. */
 void ks_cache_begin_trace(struct ks_cache *cache, const struct ks_trace *trace, bool may_thread);
-/* Gives names to the trace that was begun, if one was, and to facts and findings (NULL: none) of the
- * trace that was begun or found. */
+/* Gives names to the trace that was begun, if one was, and to facts and findings (NULL: none) of
+ * the trace that was begun or found. */
 void ks_cache_keep(struct ks_cache *cache, const struct ks_cache_key *key,
                    const struct ks_facts *facts, const struct ks_findings *findings);
 

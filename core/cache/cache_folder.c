@@ -16,9 +16,9 @@
 #include "base/seed.h"
 
 enum {
-    FILES_MAX = 2000,          /* more are not looked through at each report */
-    DRAFT_SECONDS_MAX = 3600,  /* one this old belongs to nobody any more */
-    FREE_PERCENT_MIN = 5,      /* of the disk, which stays free */
+    FILES_MAX = 2000,         /* more are not looked through at each report */
+    DRAFT_SECONDS_MAX = 3600, /* one this old belongs to nobody any more */
+    FREE_PERCENT_MIN = 5,     /* of the disk, which stays free */
 };
 
 static const char draft_prefix[] = "draft-";
@@ -137,8 +137,8 @@ bool ks_cache_draft_open(const struct ks_cache_folder *folder, struct ks_cache_d
     draft->fd = openat(folder->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (draft->fd < 0) { // not every file system has files without a name
         make_name(draft->name);
-        draft->fd =
-            openat(folder->fd, draft->name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
+        draft->fd = openat(folder->fd, draft->name,
+                           O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
     }
     return draft->fd >= 0 && fchmod(draft->fd, 0600) == 0; // whatever the umask is
 }
@@ -201,8 +201,8 @@ static bool is_ours(const char *name)
     size_t digits = strspn(name, "0123456789abcdef");
     const char *end = name + digits;
     return len < KS_CACHE_NAME_SIZE && digits == 32 &&
-           (strcmp(end, ".kst") == 0 || (end[0] == '.' && strlen(end) > 6 &&
-                                         strcmp(name + len - 6, ".facts") == 0));
+           (strcmp(end, ".kst") == 0 ||
+            (end[0] == '.' && strlen(end) > 6 && strcmp(name + len - 6, ".facts") == 0));
 }
 
 static bool is_old_draft(const char *name, const struct stat *info)
@@ -257,8 +257,8 @@ static void shrink(const struct ks_cache_folder *folder)
     if (left > 1) {
         qsort(files.list, files.count, sizeof(*files.list), compare_use);
     }
-    for (size_t i = 0;
-         i < files.count && (files.bytes > folder->bytes_max || left > FILES_MAX); i++) {
+    for (size_t i = 0; i < files.count && (files.bytes > folder->bytes_max || left > FILES_MAX);
+         i++) {
         ks_cache_folder_remove(folder, files.list[i].name);
         files.bytes -= files.list[i].bytes;
         left--;

@@ -8,8 +8,8 @@
 /* Writes to `fd`, from offset 0. `trace_id`: that of the sealed trace. Errors: KS_ERR_IO,
  * KS_ERR_NOMEM, KS_ERR_UNSUPPORTED (a pointer in the facts that is not described). */
 enum ks_status ks_facts_file_write(int fd, uint64_t trace_id, const struct ks_facts *facts,
-                                   const struct ks_findings *findings,
-                                   struct ks_err *err) KS_MUST_CHECK;
+                                   const struct ks_findings *findings, struct ks_err *err)
+    KS_MUST_CHECK;
 
 /* Reads both; on an error both are left alone. Errors: KS_ERR_FORMAT (damaged, or of another
  * trace), KS_ERR_IO, KS_ERR_NOMEM. */

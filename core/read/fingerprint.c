@@ -69,7 +69,8 @@ static size_t add_bytes(struct taker *t, int fd, size_t size, int64_t offset)
 
 static bool is_compressed(const char *head, size_t size)
 {
-    return size >= 4 && (memcmp(head, "\x1F\x8B", 2) == 0 || memcmp(head, "\x28\xB5\x2F\xFD", 4) == 0);
+    return size >= 4 &&
+           (memcmp(head, "\x1F\x8B", 2) == 0 || memcmp(head, "\x28\xB5\x2F\xFD", 4) == 0);
 }
 
 static void add_content(struct taker *t, int fd, int64_t size)
@@ -90,8 +91,8 @@ static void add_file(struct taker *t, const struct ks_file_entry *file)
 {
     struct stat info;
     /* A pipe must not be opened: what opens it next would miss its bytes. */
-    bool is_file = strcmp(file->path, "-") != 0 && stat(file->path, &info) == 0 &&
-                   S_ISREG(info.st_mode);
+    bool is_file =
+        strcmp(file->path, "-") != 0 && stat(file->path, &info) == 0 && S_ISREG(info.st_mode);
     int fd = is_file ? open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         t->out->is_whole = false;

@@ -126,8 +126,9 @@ static enum ks_status refuse_head(struct ks_str head, enum ks_input_damage damag
                        "Cannot read trace: it is UTF-16 text; convert it to UTF-8");
     }
     if (ks_kst_is_head(head.ptr, head.len)) {
-        return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
-                       "Cannot read trace: it is a sealed one, which is read from a file, and alone");
+        return ks_fail(
+            err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+            "Cannot read trace: it is a sealed one, which is read from a file, and alone");
     }
     return ks_fail(err, KS_ERR_FORMAT, 0, "Cannot read trace: unknown format");
 }

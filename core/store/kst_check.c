@@ -247,15 +247,9 @@ const char *ks_kst_check_column(const struct ks_trace *trace, enum ks_table_id i
     /* No end needs more than 64 bits. */
     case CHECK_DUR: is_good = are_between(values, count, 0, INT64_MAX - times->max_ns); break;
     case CHECK_MOMENT: is_good = are_moments(values, count); break;
-    case CHECK_STRING:
-        is_good = are_below(values, count, ks_strpool_count(trace->strings));
-        break;
-    case CHECK_STREAM:
-        is_good = are_tracks(trace, values, count, KIND_BIT(KS_TRACK_STREAM));
-        break;
-    case CHECK_HOST:
-        is_good = are_tracks(trace, values, count, lane_kinds[KS_TABLE_slice]);
-        break;
+    case CHECK_STRING: is_good = are_below(values, count, ks_strpool_count(trace->strings)); break;
+    case CHECK_STREAM: is_good = are_tracks(trace, values, count, KIND_BIT(KS_TRACK_STREAM)); break;
+    case CHECK_HOST: is_good = are_tracks(trace, values, count, lane_kinds[KS_TABLE_slice]); break;
     case CHECK_COLLECTIVE:
         is_good = are_below(values, count, (uint64_t)trace->collective_count + 1);
         break;

@@ -11,8 +11,8 @@
 
 enum {
     KS_KST_MAGIC_SIZE = 8,
-    KS_KST_ENTRY_SIZE = 32,     /* a column of a chunk in the directory */
-    KS_KST_TIMES_SIZE = 3 * 8,  /* what stands before the columns of each chunk */
+    KS_KST_ENTRY_SIZE = 32,    /* a column of a chunk in the directory */
+    KS_KST_TIMES_SIZE = 3 * 8, /* what stands before the columns of each chunk */
     KS_KST_LANE_SIZE = 4 + 2 * 8,
 };
 
@@ -42,10 +42,10 @@ struct ks_kst {
     int fd;
     uint64_t file_size;
     struct ks_trace *trace;
-    struct ks_kst_entry *entries;              /* by table, chunk, column */
-    size_t entry_begin[KS_TABLE_COUNT + 1];    /* of each table */
+    struct ks_kst_entry *entries;               /* by table, chunk, column */
+    size_t entry_begin[KS_TABLE_COUNT + 1];     /* of each table */
     struct ks_kst_times *times[KS_TABLE_COUNT]; /* by chunk */
-    char *scratch;                             /* stored bytes of one column */
+    char *scratch;                              /* stored bytes of one column */
     size_t scratch_size;
     atomic_bool is_damaged;
 };

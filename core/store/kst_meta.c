@@ -182,9 +182,9 @@ static enum ks_status take_sources(struct taker *taker, struct ks_trace *trace, 
 static bool is_good_track(const struct ks_trace *trace, uint32_t id)
 {
     static const enum ks_track_kind parents[] = {
-        [KS_TRACK_NONE] = KS_TRACK_NONE,     [KS_TRACK_PROCESS] = KS_TRACK_NONE,
+        [KS_TRACK_NONE] = KS_TRACK_NONE,      [KS_TRACK_PROCESS] = KS_TRACK_NONE,
         [KS_TRACK_THREAD] = KS_TRACK_PROCESS, [KS_TRACK_DEVICE] = KS_TRACK_NONE,
-        [KS_TRACK_STREAM] = KS_TRACK_DEVICE, [KS_TRACK_ASYNC] = KS_TRACK_PROCESS,
+        [KS_TRACK_STREAM] = KS_TRACK_DEVICE,  [KS_TRACK_ASYNC] = KS_TRACK_PROCESS,
     };
     const struct ks_track *track = &trace->tracks[id];
     uint32_t source_before = id > 1 ? trace->tracks[id - 1].source : 0;

@@ -47,8 +47,8 @@ static enum ks_status read_at(int fd, char *ptr, size_t size, uint64_t offset, s
             continue;
         }
         if (n < 0) {
-            return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,
-                           "Cannot read sealed trace: reason=\"%s\"", strerror(errno));
+            return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read sealed trace: reason=\"%s\"",
+                           strerror(errno));
         }
         if (n == 0) {
             return fail_damaged(err, "the file ends early");
@@ -166,8 +166,7 @@ static enum ks_status take_shape(struct ks_bytes *bytes, struct ks_table *table,
     uint64_t rows = ks_bytes_u64(bytes);
     uint32_t shift = ks_bytes_u32(bytes);
     size_t chunk_size = KS_KST_TIMES_SIZE + ks_table_layout(id)->column_count * KS_KST_ENTRY_SIZE;
-    if (bytes->failed || shift > CHUNK_SHIFT_MAX ||
-        (rows >> shift) > bytes->left / chunk_size) {
+    if (bytes->failed || shift > CHUNK_SHIFT_MAX || (rows >> shift) > bytes->left / chunk_size) {
         return fail_damaged(err, "the size of a table is not possible");
     }
     KS_TRY(ks_table_init(table, id, (uint32_t)1 << shift, rows, err));
@@ -222,8 +221,7 @@ static enum ks_status take_table(struct ks_kst *kst, struct ks_bytes *bytes, enu
     uint64_t chunk_count = ks_table_chunk_count(table);
     size_t entry_count = (size_t)chunk_count * table->layout->column_count;
     size_t begin = kst->entry_begin[id];
-    struct ks_kst_entry *entries =
-        ks_realloc(kst->entries, begin + entry_count, sizeof(*entries));
+    struct ks_kst_entry *entries = ks_realloc(kst->entries, begin + entry_count, sizeof(*entries));
     if (!entries) {
         return fail_nomem(err);
     }

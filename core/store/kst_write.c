@@ -245,10 +245,9 @@ static enum ks_status write_header(struct writer *w, uint64_t directory_hash, st
     ks_put_u64(&header, directory_hash);
     ks_put_u64(&header, 0);
     ks_put_u64(&header, header.failed ? 0 : XXH3_64bits(header.ptr, header.len));
-    enum ks_status status =
-        header.failed
-            ? ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write sealed trace: no memory")
-            : write_at(w->fd, header.ptr, header.len, 0, err);
+    enum ks_status status = header.failed ? ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                                    "Cannot write sealed trace: no memory")
+                                          : write_at(w->fd, header.ptr, header.len, 0, err);
     ks_text_release(&header);
     return status;
 }

@@ -9,6 +9,7 @@ import os
 import pathlib
 import shutil
 import stat
+import time
 
 import pytest
 from cli_program import ROOT, SMALL
@@ -31,8 +32,6 @@ def settle(path, seconds=10):
     """The cache does not believe that a file which was written just now stays as it is; change time
     cannot be set, so the clock has to tick on."""
     os.utime(path, (os.stat(path).st_atime, os.stat(path).st_mtime - seconds))
-    import time
-
     time.sleep(0.05)
 
 
@@ -56,8 +55,7 @@ def same(kscope, cache, words, empty=True):
     if empty:
         shutil.rmtree(cache, ignore_errors=True)
     results = [
-        kscope(*words, *extra)
-        for extra in (["--no-cache"], ["--cache", cache], ["--cache", cache])
+        kscope(*words, *extra) for extra in (["--no-cache"], ["--cache", cache], ["--cache", cache])
     ]
     seen = [(r.returncode, r.stdout, r.stderr) for r in results]
     assert seen[0] == seen[1] == seen[2]
@@ -90,7 +88,8 @@ def test_hostile_files(kscope, cache, path):
 def test_query(kscope, cache):
     path = ROOT / "tests/data/A.healthy.good.pt.trace.json.gz"
     for table in TABLES:
-        result = same(kscope, cache, ["query", path, f"select * from {table}", "--csv"], empty=False)
+        words = ["query", path, f"select * from {table}", "--csv"]
+        result = same(kscope, cache, words, empty=False)
         assert result.returncode == 0
     by_name = "select count(*) from slice where name = 'cudaLaunchKernel'"
     assert int(same(kscope, cache, ["query", path, by_name, "--csv"]).stdout.split()[-1]) > 0

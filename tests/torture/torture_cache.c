@@ -1,7 +1,7 @@
-/* Goal: whichever allocation or call of the system fails, once or for ever, a report with a cache is
- * the report without, or says that there is no memory; nothing half-written is left, and the next
- * report is right. Method: the same report over an empty and over a full cache; calls of both kinds
- * are counted in a good run, and then each fails. */
+/* Goal: whichever allocation or call of the system fails, once or for ever, a report with a cache
+ * is the report without, or says that there is no memory; nothing half-written is left, and the
+ * next report is right. Method: the same report over an empty and over a full cache; calls of both
+ * kinds are counted in a good run, and then each fails. */
 #include <kscope/kscope.h>
 
 #include <dirent.h>
@@ -31,8 +31,8 @@ static struct {
 static bool must_fail(void)
 {
     faults.calls++;
-    return faults.fail_at != 0 && (faults.calls == faults.fail_at ||
-                                   (faults.for_ever && faults.calls > faults.fail_at));
+    return faults.fail_at != 0 &&
+           (faults.calls == faults.fail_at || (faults.for_ever && faults.calls > faults.fail_at));
 }
 
 /* A call that moves `size` bytes. */
@@ -131,7 +131,8 @@ static bool count(void *user, const char *bytes, size_t size)
     return true;
 }
 
-/* A report, and a query, which looks at the chunks. The text it gives takes no part in the faults. */
+/* A report, and a query, which looks at the chunks. The text it gives takes no part in the faults.
+ */
 static enum ks_status report(bool cache, struct ks_text *out, struct ks_err *err)
 {
     const char *path = trace_path;
@@ -150,8 +151,8 @@ static enum ks_status report(bool cache, struct ks_text *out, struct ks_err *err
     size_t size = 0;
     enum ks_status status = ks_report_open(&options, &opened, err);
     if (status == KS_OK) {
-        status = ks_report_write(opened, &style, out ? append : count, out ? (void *)out : &size,
-                                 err);
+        status =
+            ks_report_write(opened, &style, out ? append : count, out ? (void *)out : &size, err);
     }
     if (status == KS_OK) {
         status = ks_query_write(opened, &query, out ? append : count, out ? (void *)out : &size,

@@ -219,9 +219,12 @@ static int remove_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_modes),        cmocka_unit_test(test_no_plain_file),
-        cmocka_unit_test(test_folders_not_ours), cmocka_unit_test(test_size),
-        cmocka_unit_test(test_drafts),       cmocka_unit_test(test_default_path),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_no_plain_file),
+        cmocka_unit_test(test_folders_not_ours),
+        cmocka_unit_test(test_size),
+        cmocka_unit_test(test_drafts),
+        cmocka_unit_test(test_default_path),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -164,9 +164,8 @@ static void test_pointer_not_described(void **state)
     small_results(&results);
     int fd = memfd_create("facts", MFD_CLOEXEC);
     results.facts.steps[0].tokens = (int64_t)(uintptr_t)results.facts.steps;
-    assert_int_equal(
-        ks_facts_file_write(fd, TRACE_ID, &results.facts, &results.findings, &err),
-        KS_ERR_UNSUPPORTED);
+    assert_int_equal(ks_facts_file_write(fd, TRACE_ID, &results.facts, &results.findings, &err),
+                     KS_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, "type=\"ks_step\""));
     (void)close(fd);
     results_release(&results);

@@ -129,8 +129,7 @@ static void check_refused(const struct root *root, const char *what)
     struct ks_text out;
     struct ks_err err = {0};
     ks_text_init(&out);
-    assert_int_equal(ks_image_pack(root, &root_type, &root->arena, &out, &err),
-                     KS_ERR_UNSUPPORTED);
+    assert_int_equal(ks_image_pack(root, &root_type, &root->arena, &out, &err), KS_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, what));
     ks_text_release(&out);
 }

@@ -1,7 +1,8 @@
-/* Goal: a sealed file gives back the trace that was written, and no changed or cut file is believed.
- * Method: random traces of several sources, chunk sizes and memory limits, compared as text; each
- * byte of a small file flipped, each length cut; codings against a naive twin; a table that says
- * which member of a struct lies where must leave no gap that alignment does not explain. */
+/* Goal: a sealed file gives back the trace that was written, and no changed or cut file is
+ * believed. Method: random traces of several sources, chunk sizes and memory limits, compared as
+ * text; each byte of a small file flipped, each length cut; codings against a naive twin; a table
+ * that says which member of a struct lies where must leave no gap that alignment does not explain.
+ */
 #include "store/kst.h"
 
 #include <fcntl.h>
@@ -359,7 +360,10 @@ static void check_members(struct member *members, size_t count, size_t size)
     assert_int_equal(size, (end + 7) / 8 * 8);
 }
 
-#define MEMBER(owner, name) {offsetof(struct owner, name), sizeof(((struct owner *)0)->name)}
+#define MEMBER(owner, name)                                                                        \
+    {                                                                                              \
+        offsetof(struct owner, name), sizeof(((struct owner *)0)->name)                            \
+    }
 
 static void test_members(void **state)
 {
@@ -435,12 +439,12 @@ static void test_source_members(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_write_opened),
-        cmocka_unit_test(test_find_string),   cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_flipped_bytes), cmocka_unit_test(test_cut_and_longer),
-        cmocka_unit_test(test_no_file),       cmocka_unit_test(test_codings),
+        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_write_opened),
+        cmocka_unit_test(test_find_string),    cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_flipped_bytes),  cmocka_unit_test(test_cut_and_longer),
+        cmocka_unit_test(test_no_file),        cmocka_unit_test(test_codings),
         cmocka_unit_test(test_random_codings), cmocka_unit_test(test_no_codings),
-        cmocka_unit_test(test_members),       cmocka_unit_test(test_source_members),
+        cmocka_unit_test(test_members),        cmocka_unit_test(test_source_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
