@@ -73,6 +73,14 @@ static void narrow(const void *values, size_t value_size, size_t count,
     }
 }
 
+/* Zeros behind the values; gives the size with them. */
+static size_t pad(char *to, size_t width, size_t count)
+{
+    size_t room = ks_kst_room(width, count);
+    memset(to + width * count, 0, room - width * count);
+    return room;
+}
+
 size_t ks_kst_encode(const void *values, size_t value_size, size_t count,
                      struct ks_kst_coding *coding, void *to)
 {
@@ -87,11 +95,11 @@ size_t ks_kst_encode(const void *values, size_t value_size, size_t count,
     if (width >= value_size) {
         *coding = (struct ks_kst_coding){.encoding = KS_KST_PLAIN, .width = (uint8_t)value_size};
         memcpy(to, values, count * value_size);
-        return count * value_size;
+        return pad(to, value_size, count);
     }
     *coding = (struct ks_kst_coding){.encoding = KS_KST_OFFSET, .width = width, .base = low};
     narrow(values, value_size, count, coding, to);
-    return count * width;
+    return pad(to, width, count);
 }
 
 size_t ks_kst_stored_size(const struct ks_kst_coding *coding, size_t value_size, size_t count)
@@ -106,7 +114,7 @@ size_t ks_kst_stored_size(const struct ks_kst_coding *coding, size_t value_size,
         break;
     default: break;
     }
-    return is_good ? count * width : SIZE_MAX;
+    return is_good ? ks_kst_room(width, count) : SIZE_MAX;
 }
 
 static void fill(uint64_t base, size_t value_size, size_t count, char *values)

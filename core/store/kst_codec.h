@@ -17,11 +17,17 @@ struct ks_kst_coding {
     uint64_t base;    /* the low `value_size` bytes count */
 };
 
-/* Encodes `count` >= 1 values of 1, 2, 4 or 8 bytes; 8-byte ones are compared as signed. `to` has
- * room for all of them as they are. Gives the number of bytes written. */
+/* Bytes for so many values, with zeros behind them up to a multiple of 8: so all lie aligned. */
+static inline size_t ks_kst_room(size_t value_size, size_t count)
+{
+    return (value_size * count + 7) & ~(size_t)7;
+}
+
+/* Encodes `count` >= 1 values of 1, 2, 4 or 8 bytes; 8-byte ones are compared as signed. `to` is
+ * aligned to 8 and has room for ks_kst_room. Gives the number of bytes written. */
 size_t ks_kst_encode(const void *values, size_t value_size, size_t count,
                      struct ks_kst_coding *coding, void *to);
-/* Bytes that so many values take, or SIZE_MAX when the coding is none for such values. */
+/* Bytes that so many values take, a multiple of 8, or SIZE_MAX when the coding is none for such values. */
 size_t ks_kst_stored_size(const struct ks_kst_coding *coding, size_t value_size, size_t count);
 /* The other way round; `from` holds what ks_kst_stored_size says. */
 void ks_kst_decode(const void *from, const struct ks_kst_coding *coding, size_t value_size,

@@ -116,7 +116,7 @@ static enum ks_status read_column(struct ks_kst *kst, size_t index, void *to, si
     size_t count = size / value_size;
     const struct ks_kst_entry *entry = &kst->entries[index];
     size_t stored = ks_kst_stored_size(&entry->coding, value_size, count);
-    if (entry->coding.encoding == KS_KST_PLAIN) {
+    if (entry->coding.encoding == KS_KST_PLAIN && stored == size) {
         KS_TRY(read_stored(kst, entry, to, stored, err));
     } else {
         KS_TRY(reserve_scratch(kst, stored, err));

@@ -80,7 +80,7 @@ static void put_entry(struct writer *w, const struct ks_kst_entry *entry)
 static enum ks_status write_column(struct writer *w, const void *values, size_t value_size,
                                    size_t count, struct ks_err *err)
 {
-    KS_TRY(reserve(w, value_size * count, err));
+    KS_TRY(reserve(w, ks_kst_room(value_size, count), err));
     struct ks_kst_entry entry = {.offset = place_of(w)};
     char *to = w->buf + w->used;
     size_t size = ks_kst_encode(values, value_size, count, &entry.coding, to);
@@ -227,7 +227,7 @@ static enum ks_status write_strings(struct writer *w, struct ks_err *err)
         status = write_texts(w, section, err);
     }
     ks_free(section);
-    return status;
+    return status == KS_OK ? flush(w, err) : status; // columns begin aligned
 }
 
 /* ------------------------------------------------------------------ the whole file */
