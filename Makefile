@@ -19,7 +19,8 @@ configure = @test -f $(1)/build.ninja || { echo "configuring $(1)/"; \
 .DEFAULT_GOAL := help
 .PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch \
 	test-all test-asan tsan torture bless fuzz fuzz-smoke bench bench-full bench-compare format \
-	format-check tidy layers docs ci device-bundle device-test clean
+	format-check tidy layers docs ci device-bundle device-test faults \
+	faults-gpu clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,7 +85,7 @@ test-all: ## everything, slow cases too, then the same under sanitizers
 	@KSCOPE_TEST_SLOW=1 $(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-asan torture tsan fuzz-smoke
 
-torture: dev ## each allocation and each read fails once
+torture: dev ## each allocation and each call of the system fails once
 	@$(PYTHON) tools/run_tests.py --build build-asan --only c --suite torture
 
 tsan: ## C unit tests under the thread sanitizer
@@ -116,6 +117,7 @@ bench: build ## time the report against its peers, quick sizes
 	@tools/setup.sh bench
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/instructions.py
+	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/recorder_cost.py
 
 bench-full: build ## the same at full size, medians of five
@@ -169,6 +171,13 @@ device-bundle: ## pack what a bare machine with a GPU needs
 
 device-test: ## run the tests of the bundle, on that machine
 	@tools/device_bundle.sh --test
+
+faults: build ## record the fault programs on the CPU, and fill their table in docs/faults.md
+	@tools/setup.sh test
+	@$(PYTHON) tests/faults/run_faults.py build/kscope build/faults --docs docs/faults.md
+
+faults-gpu: ## the same on a GPU: here after a build, or in the bundle by tools/faults_gpu.sh
+	@tools/faults_gpu.sh
 
 clean: ## remove builds, not the Python environments
 	@rm -rf build build-asan build-clang build-device build-fuzz build-tsan

@@ -1,6 +1,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "message.h"
 #include "output.h"
 #include "trace_args.h"
@@ -25,6 +26,7 @@ static int run(const struct ks_cli_args *args)
         return ks_cli_usage_fail(args, "Cannot read a trace from the keyboard");
     }
     int status = ks_cli_check_target(args);
+    ks_cli_interrupt_watch();
     if (status == KS_EXIT_OK) {
         status = ks_cli_output_open(args, ks_cli_value(args, "output"), &output);
     }

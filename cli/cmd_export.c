@@ -1,7 +1,10 @@
 #include <string.h>
+#include <sys/stat.h>
 
+#include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "progress_line.h"
 #include "trace_args.h"
 
 static struct ks_cli_output output;
@@ -12,13 +15,18 @@ static const struct {
 } formats[] = {{"csv", KS_EXPORT_CSV},
                {"folded", KS_EXPORT_FOLDED},
                {"speedscope", KS_EXPORT_SPEEDSCOPE},
-               {"chrome", KS_EXPORT_CHROME}};
+               {"chrome", KS_EXPORT_CHROME},
+               {"perfetto", KS_EXPORT_PERFETTO},
+               {"sqlite", KS_EXPORT_SQLITE},
+               {"parquet", KS_EXPORT_PARQUET},
+               {"arrow", KS_EXPORT_ARROW}};
 
-/* Options that mean something for one format only. */
+/* Options that mean something for some formats only. */
 static const struct {
     const char *option;
-    const char *format;
-} owners[] = {{"table", "csv"}, {"weight", "folded"}, {"time", "chrome"}, {"category", "chrome"}};
+    const char *formats;
+} owners[] = {
+    {"table", "csv, parquet, arrow"}, {"weight", "folded"}, {"compression", "parquet, arrow"}};
 
 /* "FROM:TO" in milliseconds from the start, either of which may be missing. */
 static int read_time(const struct ks_cli_args *args, struct ks_export_options *options)
@@ -55,19 +63,32 @@ static int read_format(const struct ks_cli_args *args, struct ks_export_options 
         }
     }
     for (size_t i = 0; i < sizeof(owners) / sizeof(owners[0]); i++) {
-        if (ks_cli_given(args, owners[i].option) && strcmp(to, owners[i].format) != 0) {
+        if (ks_cli_given(args, owners[i].option) && !strstr(owners[i].formats, to)) {
             return ks_cli_usage_fail(args, "Cannot use --%s with --to %s: it goes with %s",
-                                     owners[i].option, to, owners[i].format);
+                                     owners[i].option, to, owners[i].formats);
         }
+    }
+    if (options->format == KS_EXPORT_CHROME && ks_cli_given(args, "device")) {
+        return ks_cli_usage_fail(args, "Cannot use --device with --to chrome: the text is not "
+                                       "read that deep; perfetto takes it");
     }
     options->table = ks_cli_value(args, "table");
     options->categories = ks_cli_value(args, "category");
     options->strict = ks_cli_given(args, "strict");
     options->gzip = ks_cli_wants_gzip(args);
+    const char *compression = ks_cli_value(args, "compression");
+    options->uncompressed = compression && strcmp(compression, "none") == 0;
     const char *weight = ks_cli_value(args, "weight");
     options->weight =
         weight && strcmp(weight, "device") == 0 ? KS_EXPORT_DEVICE : KS_EXPORT_SELF_CPU;
     return read_time(args, options);
+}
+
+static int check_options(const struct ks_cli_args *args, const struct ks_export_options *options)
+{
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    return ks_export_check(options, &err) == KS_OK ? KS_EXIT_OK
+                                                   : ks_cli_usage_fail(args, "%s", err.message);
 }
 
 static int read_options(const struct ks_cli_args *args, struct ks_report_options *options)
@@ -114,8 +135,24 @@ static int write_export(const struct ks_cli_args *args, struct ks_report *report
         return status;
     }
     struct ks_err err = {.offset = KS_NO_OFFSET};
-    enum ks_status written = ks_export_write(report, options, ks_cli_output_write, &output, &err);
-    return ks_cli_output_close(args, &output, written, &err);
+    bool is_database = options->format == KS_EXPORT_SQLITE;
+    enum ks_status written =
+        is_database ? ks_export_write_file(report, options, output.temporary, &err)
+                    : ks_export_write(report, options, ks_cli_output_write, &output, &err);
+    status = ks_cli_output_close(args, &output, written, &err);
+    return is_database && written == KS_ERR_IO ? KS_EXIT_OWN : status;
+}
+
+/* SQLite writes anywhere in a file: it must be one. */
+static int check_file(const struct ks_cli_args *args, const struct ks_export_options *options)
+{
+    const char *target = ks_cli_value(args, "output");
+    struct stat there;
+    bool is_file = target && strcmp(target, "-") != 0 &&
+                   (stat(target, &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode));
+    return is_file || options->format != KS_EXPORT_SQLITE
+               ? KS_EXIT_OK
+               : ks_cli_usage_fail(args, "Cannot write a database without --output FILE");
 }
 
 static int run(const struct ks_cli_args *args)
@@ -123,6 +160,12 @@ static int run(const struct ks_cli_args *args)
     struct ks_report_options options = {0};
     struct ks_export_options export_options = {0};
     int status = read_format(args, &export_options);
+    if (status == KS_EXIT_OK) {
+        status = check_options(args, &export_options);
+    }
+    if (status == KS_EXIT_OK) {
+        status = check_file(args, &export_options);
+    }
     if (status == KS_EXIT_OK) {
         status = ks_cli_check_target(args);
     }
@@ -137,7 +180,11 @@ static int run(const struct ks_cli_args *args)
     }
     struct ks_report *report = NULL;
     struct ks_err err = {.offset = KS_NO_OFFSET};
-    if (ks_report_open(&options, &report, &err) != KS_OK) {
+    ks_cli_interrupt_watch();
+    options.progress = ks_cli_progress_start(args);
+    enum ks_status opened = ks_report_open(&options, &report, &err);
+    ks_cli_progress_stop();
+    if (opened != KS_OK) {
         return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
     }
     export_options.log = options.log;
@@ -163,6 +210,13 @@ const struct ks_cli_command ks_cmd_export = {
         "speedscope: a profile for each thread and each GPU stream, in ns.\n\n"
         "chrome: the trace's own text, or the part of it that --steps, --time or --category "
         "choose, with all arguments. kscope convert makes it smaller or anonymous.\n\n"
+        "perfetto: spans, launches, counters of all files in Perfetto's own format, which opens "
+        "faster than JSON and holds several ranks.\n\n"
+        "sqlite: a database with the tables of kscope query; needs -o FILE.\n\n"
+        "parquet, arrow: a table for pandas, polars, DuckDB or Spark; events has host and GPU rows "
+        "in "
+        "one, "
+        "the others are those of the report and of kscope query.\n\n"
         "A FILE that ends in .gz is compressed. "
         "A file appears whole or not at all, also after Ctrl-C or on a full disk.",
     .examples =
@@ -179,19 +233,22 @@ const struct ks_cli_command ks_cmd_export = {
         },
     .options =
         (const struct ks_cli_option[]){
-            {"to", 0, "FORMAT", "csv|folded|speedscope|chrome", "What to write; always needed."},
+            {"to", 0, "FORMAT", "csv|folded|speedscope|chrome|perfetto|sqlite|parquet|arrow",
+             "What to write; always needed."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
-             "links|findings|inputs",
-             "csv: which table of the report; else operators."},
+             "links|findings|inputs|events|slice|gpu|memory|mark|link|track|source|string",
+             "csv, parquet, arrow: which table of the report or of kscope query; else operators "
+             "for csv and events for the others."},
+            {"compression", 0, "HOW", "zstd|none",
+             "parquet, arrow: how values are compressed; else zstd."},
             {"weight", 'w', "WHAT", "self-cpu|device",
              "folded: exclusive time on the host, or time of the GPU work launched."},
             {"time", 0, "FROM:TO", NULL,
-             "chrome: only what overlaps this time, in ms from the start of the trace."},
-            {"category", 0, "LIST", NULL,
-             "chrome: only events of these categories (cpu_op,kernel), as cat names them."},
+             "Only events that overlap this time, in ms from the start of the trace."},
+            {"category", 0, "LIST", NULL, "Only events of these categories (cpu_op,kernel)."},
             {"steps", 0, "N..M", NULL, "Only the steps N to M, as the profiler numbers them."},
             {"rank", 0, "N", NULL, "Only the files of this rank."},
             {"device", 0, "N", NULL, "Only the GPU with this number."},
@@ -204,6 +261,7 @@ const struct ks_cli_command ks_cmd_export = {
             KS_CLI_OPTION_CACHE,
             KS_CLI_OPTION_NO_CACHE,
             KS_CLI_OPTION_THREADS,
+            KS_CLI_OPTION_QUIET,
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
             {NULL, 0, NULL, NULL, NULL},
         },

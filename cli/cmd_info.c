@@ -1,5 +1,7 @@
+#include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "progress_line.h"
 
 static struct ks_cli_output output;
 
@@ -21,8 +23,11 @@ static int run(const struct ks_cli_args *args)
         return status;
     }
     struct ks_err err = {.offset = KS_NO_OFFSET};
+    ks_cli_interrupt_watch();
+    options.progress = ks_cli_progress_start(args);
     enum ks_status written =
         ks_info_write(&options, ks_cli_given(args, "json"), ks_cli_output_write, &output, &err);
+    ks_cli_progress_stop();
     return ks_cli_output_close(args, &output, written, &err);
 }
 
@@ -45,6 +50,7 @@ const struct ks_cli_command ks_cmd_info = {
             {"strict", 0, NULL, NULL,
              "Refuse damaged input with the byte offset of the first fault."},
             KS_CLI_OPTION_THREADS,
+            KS_CLI_OPTION_QUIET,
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
             {NULL, 0, NULL, NULL, NULL},
         },

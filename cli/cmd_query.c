@@ -4,8 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "progress_line.h"
 
 enum {
     SQL_SIZE_MAX = 1000000, /* that of the library */
@@ -20,58 +22,24 @@ static char file_text[SQL_SIZE_MAX + 2];
 
 /* ------------------------------------------------------------------ interrupts */
 
-static volatile sig_atomic_t is_interrupted;
-
-/* Ends at once, leaving no half-written file: only calls that a handler may make. */
-static void quit(const char *message, size_t size, int status)
-{
-    if (output.temporary[0]) {
-        (void)unlink(output.temporary);
-    }
-    (void)!write(STDERR_FILENO, message, size);
-    _exit(status);
-}
-
-/* The first Ctrl-C asks the query to stop, which it does between two rows; the second insists. */
-static void on_interrupt(int number)
-{
-    static const char message[] = "kscope: Cannot finish query: interrupted\n";
-    (void)number;
-    if (is_interrupted) {
-        quit(message, sizeof(message) - 1, KS_EXIT_INTERRUPT);
-    }
-    is_interrupted = 1;
-}
-
 /* A single function of SQL can work on a large text for hours without looking at the clock. */
 static void on_alarm(int number)
 {
-    static const char message[] =
-        "kscope: Cannot finish query: it took longer than --max-seconds\n";
     (void)number;
-    quit(message, sizeof(message) - 1, KS_EXIT_INPUT);
+    ks_cli_interrupt_quit("kscope: Cannot finish query: it took longer than --max-seconds\n",
+                          KS_EXIT_INPUT);
 }
 
+/* The first Ctrl-C asks the query to stop, which it does between two rows; the second insists. */
 static void watch_signals(int64_t seconds)
 {
-    struct sigaction action = {.sa_handler = on_interrupt};
-    struct sigaction old;
-    (void)sigemptyset(&action.sa_mask);
-    /* Ignored from the start, as by nohup: stays so. */
-    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
-        (void)sigaction(SIGINT, &action, NULL);
-    }
+    ks_cli_interrupt_ask_first("kscope: Cannot finish query: interrupted\n");
     if (seconds > 0) {
-        action.sa_handler = on_alarm;
+        struct sigaction action = {.sa_handler = on_alarm};
+        (void)sigemptyset(&action.sa_mask);
         (void)sigaction(SIGALRM, &action, NULL);
         (void)alarm((unsigned)seconds + GRACE_SECONDS);
     }
-}
-
-static bool was_interrupted(void *user)
-{
-    (void)user;
-    return is_interrupted;
 }
 
 /* ------------------------------------------------------------------ the statement */
@@ -177,7 +145,7 @@ static int read_options(const struct ks_cli_args *args, struct ks_query_options 
     report->log = ks_cli_log;
     report->log_user = &is_verbose;
     options->bytes_max = BYTES_DEFAULT;
-    options->is_cancelled = was_interrupted;
+    options->is_cancelled = ks_cli_is_interrupted;
     int64_t seconds = 0;
     int status = ks_cli_number(args, "run", 1, INT32_MAX, &report->run);
     if (status == KS_EXIT_OK) {
@@ -224,10 +192,14 @@ static int write_rows(const struct ks_cli_args *args, struct ks_report *report,
     }
     struct ks_err err = {.offset = KS_NO_OFFSET};
     struct ks_query_result result;
+    if (output.fd == STDOUT_FILENO && isatty(STDOUT_FILENO)) {
+        ks_cli_progress_stop(); /* rows come to the same terminal */
+    }
     watch_signals(options->ms_max / 1000);
     enum ks_status written =
         ks_query_write(report, options, ks_cli_output_write, &output, &result, &err);
     (void)alarm(0);
+    ks_cli_progress_stop();
     status = end_output(args, written, &result, &err);
     if (ks_cli_given(args, "verbose")) {
         ks_cli_say("%llu rows of events were looked at", (unsigned long long)result.rows_visited);
@@ -265,11 +237,15 @@ static int run(const struct ks_cli_args *args)
     if (ks_query_check(&options, &err) != KS_OK) {
         return ks_cli_fail(args, &err, ks_cli_value(args, "file"));
     }
+    ks_cli_interrupt_watch();
+    options.progress = report_options.progress = ks_cli_progress_start(args);
     if (ks_report_open(&report_options, &report, &err) != KS_OK) {
+        ks_cli_progress_stop();
         return ks_cli_fail(args, &err,
                            report_options.path_count == 1 ? report_options.paths[0] : NULL);
     }
     status = write_rows(args, report, &options);
+    ks_cli_progress_stop(); /* also when there is no output to write to */
     ks_report_close(report);
     return status;
 }
@@ -324,6 +300,7 @@ const struct ks_cli_command ks_cmd_query = {
              "Write to FILE, whole or not at all; - is standard output."},
             KS_CLI_OPTION_COLOR,
             {"width", 0, "N", NULL, "Columns of a table; else those of the terminal, or 100."},
+            KS_CLI_OPTION_QUIET,
             {"verbose", 'v', NULL, NULL,
              "Say on standard error what is being done, and how many rows were looked at."},
             {NULL, 0, NULL, NULL, NULL},

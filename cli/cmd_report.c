@@ -3,8 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "progress_line.h"
 #include "trace_args.h"
 
 enum { SORT_NAMES_MAX = 64 };
@@ -13,10 +15,26 @@ static struct ks_cli_output output;
 
 /* ------------------------------------------------------------------ values of options */
 
-/* A share: "10%" or "0.1". */
-static int read_share(const struct ks_cli_args *args, double *share)
+/* From which weight or share on a finding makes the exit status 1. */
+struct alarm {
+    bool is_set;
+    bool is_share;
+    double share;
+    enum ks_severity least;
+};
+
+/* "low", "medium", "high", or a share: "10%", "0.1". */
+static int read_alarm(const struct ks_cli_args *args, struct alarm *alarm)
 {
+    static const char *const words[] = {"low", "medium", "high"};
     const char *text = ks_cli_value(args, "fail-on");
+    alarm->is_set = text != NULL;
+    for (size_t i = 0; text && i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            alarm->least = (enum ks_severity)i;
+            return KS_EXIT_OK;
+        }
+    }
     if (!text) {
         return KS_EXIT_OK;
     }
@@ -25,11 +43,23 @@ static int read_share(const struct ks_cli_args *args, double *share)
     bool is_percent = end != text && strcmp(end, "%") == 0;
     double limit = is_percent ? 100.0 : 1.0;
     if (end == text || (*end && !is_percent) || !(value >= 0.0 && value <= limit)) {
-        return ks_cli_usage_fail(
-            args, "Cannot use --fail-on %s: it must be 0%% to 100%%, or 0 to 1", text);
+        return ks_cli_usage_fail(args,
+                                 "Cannot use --fail-on %s: it must be low, medium, high, 0%% to "
+                                 "100%%, or 0 to 1",
+                                 text);
     }
-    *share = value / limit;
+    alarm->is_share = true;
+    alarm->share = value / limit;
     return KS_EXIT_OK;
+}
+
+static bool is_alarming(const struct alarm *alarm, const struct ks_report *report)
+{
+    if (!alarm->is_set) {
+        return false;
+    }
+    return alarm->is_share ? ks_report_finding_count_above(report, alarm->share) > 0
+                           : ks_report_finding_count_severe(report, alarm->least) > 0;
 }
 
 /* All keys of a table, a few on each line. */
@@ -69,6 +99,40 @@ static int check_style(const struct ks_cli_args *args, const struct ks_report_st
     return status;
 }
 
+/* Sorting and grouping are about rows, which JSON and tables have. */
+static int read_format(const struct ks_cli_args *args, enum ks_report_format *format)
+{
+    static const struct {
+        const char *option;
+        enum ks_report_format format;
+    } kinds[] = {
+        {"json", KS_REPORT_JSON},
+        {"table", KS_REPORT_TABLE},
+        {"markdown", KS_REPORT_MARKDOWN},
+        {"sarif", KS_REPORT_SARIF},
+    };
+    const char *rows = ks_cli_given(args, "sort")       ? "sort"
+                       : ks_cli_given(args, "group-by") ? "group-by"
+                                                        : NULL;
+    const char *chosen = NULL;
+    *format = rows ? KS_REPORT_TABLE : KS_REPORT_SCREEN;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (!ks_cli_given(args, kinds[i].option)) {
+            continue;
+        }
+        if (chosen) {
+            return ks_cli_usage_fail(args, "Cannot use --%s with --%s%s", kinds[i].option, chosen,
+                                     i == 1 ? ": JSON holds all tables" : "");
+        }
+        chosen = kinds[i].option;
+        *format = kinds[i].format;
+    }
+    if (rows && (*format == KS_REPORT_MARKDOWN || *format == KS_REPORT_SARIF)) {
+        return ks_cli_usage_fail(args, "Cannot use --%s with --%s", rows, chosen);
+    }
+    return KS_EXIT_OK;
+}
+
 static int read_style(const struct ks_cli_args *args, struct ks_report_style *style)
 {
     int64_t limit = 0;
@@ -80,25 +144,22 @@ static int read_style(const struct ks_cli_args *args, struct ks_report_style *st
     if (status != KS_EXIT_OK) {
         return status;
     }
-    if (ks_cli_given(args, "json") && ks_cli_given(args, "table")) {
-        return ks_cli_usage_fail(args, "Cannot use --table with --json: JSON holds all tables");
+    status = read_format(args, &style->format);
+    if (status != KS_EXIT_OK) {
+        return status;
     }
     if (ks_cli_given(args, "limit") && ks_cli_given(args, "all-rows")) {
         return ks_cli_usage_fail(args, "Cannot use --limit with --all-rows");
     }
     bool is_stdout =
         !ks_cli_value(args, "output") || strcmp(ks_cli_value(args, "output"), "-") == 0;
-    /* Sorting and grouping are about rows, which the overview has none of. */
-    bool is_table =
-        ks_cli_given(args, "table") || ks_cli_given(args, "sort") || ks_cli_given(args, "group-by");
-    style->format = ks_cli_given(args, "json") ? KS_REPORT_JSON
-                    : is_table                 ? KS_REPORT_TABLE
-                                               : KS_REPORT_SCREEN;
     style->table = ks_cli_value(args, "table");
     style->sort = ks_cli_value(args, "sort");
     style->row_limit = ks_cli_given(args, "all-rows") ? SIZE_MAX : (size_t)limit;
     style->colour = ks_cli_colour(ks_cli_value(args, "color"), is_stdout ? STDOUT_FILENO : -1);
     style->ascii = !ks_cli_utf8();
+    static char folder[PATH_MAX];
+    style->root = getcwd(folder, sizeof(folder));
     style->width = width ? (size_t)width : is_stdout ? ks_cli_width(STDOUT_FILENO) : 0;
 
     return check_style(args, style);
@@ -155,8 +216,8 @@ static int run(const struct ks_cli_args *args)
 {
     struct ks_report_options options = {0};
     struct ks_report_style style = {0};
-    double share = -1.0;
-    int status = read_share(args, &share);
+    struct alarm alarm = {0};
+    int status = read_alarm(args, &alarm);
     if (status == KS_EXIT_OK) {
         status = read_style(args, &style);
     }
@@ -172,11 +233,15 @@ static int run(const struct ks_cli_args *args)
 
     struct ks_report *report = NULL;
     struct ks_err err = {.offset = KS_NO_OFFSET};
-    if (ks_report_open(&options, &report, &err) != KS_OK) {
+    ks_cli_interrupt_watch();
+    options.progress = ks_cli_progress_start(args);
+    enum ks_status opened = ks_report_open(&options, &report, &err);
+    ks_cli_progress_stop();
+    if (opened != KS_OK) {
         return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
     }
     status = write_report(args, report, &style);
-    if (status == KS_EXIT_OK && share >= 0.0 && ks_report_finding_count_above(report, share) > 0) {
+    if (status == KS_EXIT_OK && is_alarming(&alarm, report)) {
         status = KS_EXIT_FOUND;
     }
     ks_report_close(report);
@@ -204,13 +269,17 @@ const struct ks_cli_command ks_cmd_report = {
              "The operators with most CPU time of their own."},
             {"report --json -o report.json log/",
              "Everything about all ranks of a folder, for scripts."},
-            {"report --fail-on 10% trace.json",
-             "Exit status 1 when something costs 10 % of a step."},
+            {"report --fail-on high trace.json",
+             "Exit status 1 when something costs a fifth of a step."},
             {NULL, NULL},
         },
     .options =
         (const struct ks_cli_option[]){
             KS_CLI_OPTION_JSON,
+            {"markdown", 0, NULL, NULL, "Write Markdown, for a comment or an issue."},
+            {"sarif", 0, NULL, NULL,
+             "Write the findings that name a line as SARIF; files below the current folder get "
+             "relative names."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
              "links|"
@@ -228,8 +297,9 @@ const struct ks_cli_command ks_cmd_report = {
              "Which window of kscope run, counted from 1; else the latest of each process."},
             {"strict", 0, NULL, NULL,
              "Refuse damaged input with the byte offset of the first fault."},
-            {"fail-on", 0, "SHARE", NULL,
-             "Exit with 1 when a finding has this share of step time or more: 10% or 0.1."},
+            {"fail-on", 0, "WEIGHT", NULL,
+             "Exit with 1 when a finding weighs that much: low, medium (5 % of step time), high "
+             "(20 %, or memory runs out soon), or a share such as 10% or 0.1."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
             KS_CLI_OPTION_MEMORY,
@@ -238,6 +308,7 @@ const struct ks_cli_command ks_cmd_report = {
             KS_CLI_OPTION_THREADS,
             KS_CLI_OPTION_COLOR,
             {"width", 0, "N", NULL, "Columns of the text; else those of the terminal, or 100."},
+            KS_CLI_OPTION_QUIET,
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
             {NULL, 0, NULL, NULL, NULL},
         },

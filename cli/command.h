@@ -84,6 +84,10 @@ extern const struct ks_cli_command *const ks_cli_commands[];
     {                                                                                              \
         "no-cache", 0, NULL, NULL, "Neither keep what was read and computed nor take what was."    \
     }
+#define KS_CLI_OPTION_QUIET                                                                        \
+    {                                                                                              \
+        "quiet", 'q', NULL, NULL, "Show no progress on the terminal."                              \
+    }
 #define KS_CLI_OPTION_JSON                                                                         \
     {                                                                                              \
         "json", 0, NULL, NULL, "Write one JSON document instead of text, also on failure."         \

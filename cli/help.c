@@ -17,7 +17,7 @@ static const struct pair exit_codes[] = {
     {"2", "The command line is wrong."},
     {"3", "Input is unreadable or unsafe, or damaged and --strict was given."},
     {"125", "A failure of our own: out of memory, or the output cannot be written."},
-    {"130", "Interrupted."},
+    {"130", "Interrupted: ended by the signal, as a shell shows it."},
     {"141", "Nobody reads the output any more."},
 };
 

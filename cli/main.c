@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "help.h"
+#include "interrupt.h"
 #include "message.h"
 
 static struct ks_cli_output output;
@@ -93,5 +94,7 @@ int main(int argc, char **argv)
     if (wants_help) {
         return write_help(command, wants_help == 'H');
     }
-    return command->run(&args);
+    status = command->run(&args);
+    ks_cli_interrupt_finish();
+    return status;
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "progress_line.h"
+
 enum { LINE_MAX_SIZE = 2048 };
 
 static bool json_wanted;
@@ -28,7 +30,9 @@ static void make_plain(char *text)
 static void say_line(char *text)
 {
     make_plain(text);
+    ks_cli_progress_hide();
     fprintf(stderr, "kscope: %s\n", text);
+    ks_cli_progress_show();
 }
 
 void ks_cli_say(const char *format, ...)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "message.h"
 
 static int fail_output(const struct ks_cli_args *args, const char *verb, const char *path,
@@ -22,49 +22,21 @@ static int fail_output(const struct ks_cli_args *args, const char *verb, const c
     return KS_EXIT_OWN;
 }
 
-/* ------------------------------------------------------------------ being interrupted */
-
-/* The file that would be left half-written. Ctrl-C, a closed terminal and a polite kill take it
- * with them; the process then ends by the signal as if nobody had caught it. */
-static const char *volatile unfinished;
-
-static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
-
-enum { ENDING_COUNT = sizeof(ending_signals) / sizeof(ending_signals[0]) };
-
-static void on_ending(int number)
+static void remove_temporary(const struct ks_cli_output *output)
 {
-    if (unfinished) {
-        (void)unlink(unfinished);
-    }
-    (void)signal(number, SIG_DFL);
-    (void)raise(number); /* comes when the handler returns */
+    ks_cli_interrupt_hold();
+    (void)unlink(output->temporary);
+    ks_cli_interrupt_let_go(NULL);
 }
 
-/* Signals that are ignored or handled by somebody stay so. */
-static void watch_signals(void)
+/* Gives the file the name of its target. */
+static int rename_temporary(const struct ks_cli_output *output)
 {
-    for (size_t i = 0; i < ENDING_COUNT; i++) {
-        struct sigaction old;
-        struct sigaction action = {.sa_handler = on_ending};
-        (void)sigemptyset(&action.sa_mask);
-        if (sigaction(ending_signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) {
-            (void)sigaction(ending_signals[i], &action, NULL);
-        }
-    }
+    ks_cli_interrupt_hold();
+    int error = rename(output->temporary, output->path) == 0 ? 0 : errno;
+    ks_cli_interrupt_let_go(error ? output->temporary : NULL);
+    return error;
 }
-
-static void hold_signals(sigset_t *before)
-{
-    sigset_t ending;
-    (void)sigemptyset(&ending);
-    for (size_t i = 0; i < ENDING_COUNT; i++) {
-        (void)sigaddset(&ending, ending_signals[i]);
-    }
-    (void)sigprocmask(SIG_BLOCK, &ending, before);
-}
-
-/* ------------------------------------------------------------------ opening */
 
 /* Opens a new file beside the target; its mode is that of the target, or what umask leaves. */
 static int open_temporary(struct ks_cli_output *output, const struct stat *target, bool is_there)
@@ -74,17 +46,10 @@ static int open_temporary(struct ks_cli_output *output, const struct stat *targe
         errno = ENAMETOOLONG;
         return -1;
     }
-    sigset_t before;
-    hold_signals(&before); /* from the birth of the file to the note of its name */
+    ks_cli_interrupt_hold();
     int fd = mkostemp(output->temporary, O_CLOEXEC);
-    int failure = errno;
-    if (fd >= 0) {
-        unfinished = output->temporary;
-        watch_signals();
-    }
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    ks_cli_interrupt_let_go(fd < 0 ? NULL : output->temporary);
     if (fd < 0) {
-        errno = failure;
         return -1;
     }
     mode_t mask = umask(0);
@@ -93,8 +58,7 @@ static int open_temporary(struct ks_cli_output *output, const struct stat *targe
     if (fchmod(fd, mode) != 0) {
         int error = errno;
         close(fd);
-        unlink(output->temporary);
-        unfinished = NULL;
+        remove_temporary(output);
         errno = error;
         return -1;
     }
@@ -173,14 +137,12 @@ int ks_cli_output_close(const struct ks_cli_args *args, struct ks_cli_output *ou
     if (is_file && close(output->fd) != 0 && output->error == 0) {
         output->error = errno;
     }
-    if (is_done && output->error == 0 && output->temporary[0] &&
-        rename(output->temporary, output->path) != 0) {
-        output->error = errno;
+    if (is_done && output->error == 0 && output->temporary[0]) {
+        output->error = rename_temporary(output);
     }
     if (output->temporary[0] && (!is_done || output->error != 0)) {
-        unlink(output->temporary);
+        remove_temporary(output);
     }
-    unfinished = NULL;
     if (output->error == EPIPE) {
         return KS_EXIT_PIPE; /* the reader left, which is its right: no message */
     }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/locale_c.h"
+#include "base/progress.h"
 #define KS_LOG_DOMAIN "report"
 #include "base/log.h"
 #include "read/run_monitor.h"
@@ -215,6 +216,7 @@ static enum ks_status find_or_read(struct ks_report *report, struct ks_err *err)
     report->view.facts = &report->facts;
     report->view.findings = &report->findings;
     report->is_open = status == KS_OK;
+    options->progress = NULL; // who opened the report has seen it
     return status;
 }
 
@@ -276,6 +278,15 @@ void ks_report_close(struct ks_report *report)
     ks_free(report);
 }
 
+struct ks_progress ks_progress_get(const struct ks_progress *progress)
+{
+    return (struct ks_progress){
+        .stage = __atomic_load_n(&progress->stage, __ATOMIC_RELAXED),
+        .bytes_done = __atomic_load_n(&progress->bytes_done, __ATOMIC_RELAXED),
+        .bytes_total = __atomic_load_n(&progress->bytes_total, __ATOMIC_RELAXED),
+    };
+}
+
 /* ------------------------------------------------------------------ writing */
 
 enum ks_status ks_report_style_check(const struct ks_report_style *style, struct ks_err *err)
@@ -290,6 +301,8 @@ static enum ks_status write_format(const struct ks_report *report,
     switch (style->format) {
     case KS_REPORT_JSON: return ks_report_write_json(&report->view, style, write, user, err);
     case KS_REPORT_TABLE: return ks_report_write_table(&report->view, style, write, user, err);
+    case KS_REPORT_MARKDOWN: return ks_report_write_markdown(&report->view, write, user, err);
+    case KS_REPORT_SARIF: return ks_report_write_sarif(&report->view, style, write, user, err);
     case KS_REPORT_SCREEN: return ks_report_write_screen(&report->view, style, write, user, err);
     }
     return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot write format: number=%d",
@@ -339,6 +352,15 @@ const char *ks_report_finding_id(const struct ks_report *report, size_t index)
 size_t ks_report_finding_count(const struct ks_report *report)
 {
     return report->findings.count;
+}
+
+size_t ks_report_finding_count_severe(const struct ks_report *report, enum ks_severity least)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->findings.count; i++) {
+        count += ks_finding_severity(&report->findings.list[i]) >= least;
+    }
+    return count;
 }
 
 size_t ks_report_finding_count_above(const struct ks_report *report, double share)

@@ -19,7 +19,7 @@ static const int64_t TICK_NS = 20000000;
 /* What decides what is read and computed is part of the key, and so is each new member of these:
  * take it into the key, then count it here. */
 _Static_assert(sizeof(struct ks_scope) == 48, "a new member of the scope belongs into the key");
-_Static_assert(sizeof(struct ks_report_options) == 168,
+_Static_assert(sizeof(struct ks_report_options) == 176,
                "a new option belongs into the key, unless no byte of a report hangs on it");
 
 static void count_warnings(void *user, enum ks_log_level level, const char *domain,

@@ -6,8 +6,8 @@
 #include "export/export.h"
 #include "export/gzip_out.h"
 #include "export/slim.h"
+#include "export/table_rows.h"
 #include "report_view.h"
-#include "show/lists.h"
 
 /* Writes something through a callback. */
 typedef enum ks_status (*write_job)(const void *job, ks_write_cb write, void *user,
@@ -47,23 +47,71 @@ static enum ks_status write_format(const void *job, ks_write_cb write, void *use
     const struct ks_export_options *options = ((const struct export_job *)job)->options;
     struct ks_log log = {options->log, options->log_user, KS_LOG_DEBUG};
     switch (options->format) {
-    case KS_EXPORT_CSV:
-        return ks_export_csv(view, options->table ? options->table : "operators", write, user, err);
-    case KS_EXPORT_FOLDED: return ks_export_folded(view, options->weight, write, user, err);
-    case KS_EXPORT_SPEEDSCOPE: return ks_export_speedscope(view, &log, write, user, err);
+    case KS_EXPORT_CSV: return ks_export_csv(view, options, write, user, err);
+    case KS_EXPORT_FOLDED: return ks_export_folded(view, options, write, user, err);
+    case KS_EXPORT_SPEEDSCOPE: return ks_export_speedscope(view, options, &log, write, user, err);
     case KS_EXPORT_CHROME: return ks_export_chrome(view, options, &log, write, user, err);
+    case KS_EXPORT_PARQUET: return ks_export_parquet(view, options, write, user, err);
+    case KS_EXPORT_ARROW: return ks_export_arrow(view, options, write, user, err);
+    case KS_EXPORT_PERFETTO: return ks_export_perfetto(view, options, &log, write, user, err);
+    case KS_EXPORT_SQLITE: break;
     }
     return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export format: number=%d",
                    (int)options->format);
 }
 
+const char *ks_export_table_name(size_t index)
+{
+    enum ks_table_group group;
+    return ks_table_rows_name(index, &group);
+}
+
+static enum ks_status check_table(const struct ks_export_options *options, struct ks_err *err)
+{
+    bool is_csv = options->format == KS_EXPORT_CSV;
+    const char *table = options->table ? options->table : is_csv ? "operators" : "events";
+    size_t index = ks_table_rows_find(table);
+    if (index == SIZE_MAX) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export table %.40s: there is none",
+                       table);
+    }
+    enum ks_table_group group;
+    (void)ks_table_rows_name(index, &group);
+    if (group != KS_GROUP_EVENTS && (options->time_given || options->categories)) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
+                       "Cannot choose times or categories of table %.40s: its numbers are of whole "
+                       "steps; --table events, slice or gpu has the rows",
+                       table);
+    }
+    return KS_OK;
+}
+
+enum ks_status ks_export_check(const struct ks_export_options *options, struct ks_err *err)
+{
+    switch (options->format) {
+    case KS_EXPORT_CHROME: return KS_OK; // knows the categories that the text has
+    case KS_EXPORT_CSV:
+    case KS_EXPORT_PARQUET:
+    case KS_EXPORT_ARROW: KS_TRY(check_table(options, err)); break;
+    case KS_EXPORT_SQLITE:
+        if (options->gzip) {
+            return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
+                           "Cannot compress a database: nobody could ask it");
+        }
+        break;
+    case KS_EXPORT_FOLDED:
+    case KS_EXPORT_SPEEDSCOPE:
+    case KS_EXPORT_PERFETTO: break;
+    }
+    struct ks_view nothing = {0};
+    struct ks_row_filter filter;
+    return ks_row_filter_init(&filter, &nothing, options, err);
+}
+
 enum ks_status ks_export_write(struct ks_report *report, const struct ks_export_options *options,
                                ks_write_cb write, void *user, struct ks_err *err)
 {
-    if (options->table && !ks_list_find(options->table)) {
-        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export table %.40s: there is none",
-                       options->table);
-    }
+    KS_TRY(ks_export_check(options, err));
     struct export_job job = {ks_report_view(report), options};
     struct ks_counted counted = {write, user, 0};
     enum ks_status status =
@@ -73,6 +121,22 @@ enum ks_status ks_export_write(struct ks_report *report, const struct ks_export_
         KS_TRY(ks_report_reread(report, err));
         status = write_through(write_format, &job, options->gzip, write, user, err);
     }
+    return status;
+}
+
+enum ks_status ks_export_write_file(const struct ks_report *report,
+                                    const struct ks_export_options *options, const char *path,
+                                    struct ks_err *err)
+{
+    if (options->format != KS_EXPORT_SQLITE) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot export format to a path: number=%d",
+                       (int)options->format);
+    }
+    KS_TRY(ks_export_check(options, err));
+    struct ks_locale_c locale;
+    ks_locale_c_enter(&locale);
+    enum ks_status status = ks_export_sqlite(ks_report_view(report), options, path, err);
+    ks_locale_c_leave(&locale);
     return status;
 }
 

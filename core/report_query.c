@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/locale_c.h"
+#include "base/progress.h"
 #include "report_view.h"
 #include "show/list_tables.h"
 #include "show/query_output.h"
@@ -66,6 +67,7 @@ static enum ks_status write_once(const struct ks_view *view, const struct ks_que
     struct ks_arena arena;
     struct ks_query *query = NULL;
     *result = (struct ks_query_result){0};
+    ks_progress_enter(options->progress, KS_STAGE_QUERY);
     ks_arena_init(&arena);
     enum ks_status status = open_query(view, &limits, &arena, &query, err);
     if (status == KS_OK) {

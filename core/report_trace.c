@@ -8,6 +8,7 @@
 #define KS_LOG_DOMAIN "report"
 #include "base/log.h"
 #include "base/memory_size.h"
+#include "base/progress.h"
 #include "store/kst.h"
 
 enum {
@@ -129,6 +130,7 @@ static enum ks_status read_files(const struct ks_report_options *options, bool a
         .rank = options->rank,
         .threads = options->threads,
         .log = &log,
+        .progress = options->progress,
     };
     struct ks_trace_options trace_options = {
         .chunk_bytes_max = options->chunk_bytes_max,
@@ -137,7 +139,9 @@ static enum ks_status read_files(const struct ks_report_options *options, bool a
     struct ks_trace_builder *builder = NULL;
     KS_TRY(ks_trace_builder_create(&trace_options, &builder, err));
     int64_t run = 0;
+    ks_progress_enter(options->progress, KS_STAGE_READ);
     enum ks_status status = ks_read_paths(&read_options, builder, &run, err);
+    ks_progress_enter(options->progress, KS_STAGE_ANALYZE);
     if (status != KS_OK) {
         ks_trace_builder_destroy(builder);
         return status;

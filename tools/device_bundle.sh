@@ -67,9 +67,9 @@ pack() {
     mkdir -p "$stage/bin" "$stage/tools" "$stage/tests" "$stage/docs" build
     strip -o "$stage/bin/kscope" "$build/kscope"
     cp -R python examples LICENSE "$stage"
-    cp -R tests/data tests/device "$stage/tests"
-    cp tools/device_test.sh "$stage/tools"
-    cp docs/device.md docs/examples.md "$stage/docs"
+    cp -R tests/data tests/device tests/faults "$stage/tests"
+    cp tools/device_test.sh tools/faults_gpu.sh "$stage/tools"
+    cp docs/device.md docs/examples.md docs/faults.md "$stage/docs"
     find "$stage" -name __pycache__ -prune -exec rm -rf {} +
     # The same tree gives the same bytes.
     tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$stage" -cf - . |

@@ -30,7 +30,7 @@ ALLOWED = {
     "cache": {"base", "store", "analyze", "advise", "public"},
     "show": {"base", "store", "query", "analyze", "advise", "compare", "public"},
     # Exports of events go over the input's text once more, so they know readers.
-    "export": {"base", "measure", "store", "read", "analyze", "advise", "show", "public"},
+    "export": {"base", "measure", "store", "read", "analyze", "query", "advise", "show", "public"},
     # Files directly in core/ put the stages together behind the public API.
     "core": {
         "base",

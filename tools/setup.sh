@@ -18,8 +18,8 @@ venv=.venv
 pip_options=
 case $level in
 demo) ;;
-test) packages="$packages git libcmocka-dev $shells" ;;
-ci) packages="$packages git libcmocka-dev $shells clang" ;;
+test) packages="$packages git libcmocka-dev valgrind $shells" ;;
+ci) packages="$packages git libcmocka-dev valgrind $shells clang" ;;
 bench)
     packages="$packages g++ libsimdjson-dev valgrind"
     requirements=requirements-bench.txt

@@ -12,6 +12,7 @@
 enum { STEPS_UNTIL_OOM_URGENT = 10000 };
 
 static const double share_of_note = 0.05; /* from here on a time finding comes before risks */
+static const double share_high = 0.20;    /* a fifth of each step is worth a day's work */
 
 static int64_t mean_step_ns(const struct ks_facts *facts)
 {
@@ -41,6 +42,12 @@ static void clamp_saving(struct ks_saving *saving, int64_t step_ns)
     saving->high_ns = step_ns > 0 && saving->high_ns > step_ns ? step_ns : saving->high_ns;
     saving->low_ns = saving->low_ns < 0 ? 0 : saving->low_ns;
     saving->low_ns = saving->low_ns > saving->high_ns ? saving->high_ns : saving->low_ns;
+}
+
+/* What findings of the same urgency are ordered by. */
+static int64_t order_of(const struct ks_finding *finding)
+{
+    return finding->order_ns > 0 ? finding->order_ns : middle(&finding->saving);
 }
 
 static void rate(struct ks_finding *finding, int64_t step_ns)
@@ -109,14 +116,31 @@ const char *ks_findings_text(struct ks_findings *findings, const char *format, .
     return text;
 }
 
-/* Running out of memory soon comes first, then time worth having, then other risks, then the rest
- * of the time findings. */
-static int urgency(const struct ks_finding *finding)
+static bool is_oom_near(const struct ks_finding *finding)
+{
+    return finding->steps_until_oom != KS_UNKNOWN &&
+           finding->steps_until_oom < STEPS_UNTIL_OOM_URGENT;
+}
+
+enum ks_severity ks_finding_severity(const struct ks_finding *finding)
 {
     if (finding->impact != KS_IMPACT_TIME) {
-        bool is_near = finding->steps_until_oom != KS_UNKNOWN &&
-                       finding->steps_until_oom < STEPS_UNTIL_OOM_URGENT;
-        return is_near ? 0 : 2;
+        return is_oom_near(finding) ? KS_FINDING_HIGH : KS_FINDING_MEDIUM;
+    }
+    return finding->share >= share_high      ? KS_FINDING_HIGH
+           : finding->share >= share_of_note ? KS_FINDING_MEDIUM
+                                             : KS_FINDING_LOW;
+}
+
+/* Running out of memory soon comes first, then time worth having, then other risks, then the rest
+ * of the time findings; what is a consequence of others comes last. */
+static int urgency(const struct ks_finding *finding)
+{
+    if (finding->rule->is_consequence) {
+        return 4;
+    }
+    if (finding->impact != KS_IMPACT_TIME) {
+        return is_oom_near(finding) ? 0 : 2;
     }
     return finding->share >= share_of_note ? 1 : 3;
 }
@@ -128,8 +152,8 @@ static int compare_findings(const void *left, const void *right)
     if (urgency(a) != urgency(b)) {
         return urgency(a) < urgency(b) ? -1 : 1;
     }
-    if (middle(&a->saving) != middle(&b->saving)) {
-        return middle(&a->saving) > middle(&b->saving) ? -1 : 1;
+    if (order_of(a) != order_of(b)) {
+        return order_of(a) > order_of(b) ? -1 : 1;
     }
     int order = strcmp(a->rule->id, b->rule->id);
     return order ? order : (a->where.rank > b->where.rank) - (a->where.rank < b->where.rank);

@@ -37,11 +37,12 @@ struct ks_finding {
     enum ks_confidence confidence;    /* from the width of the saving */
     struct ks_saving saving;          /* without the profiler's own cost */
     struct ks_saving saving_in_trace; /* as the trace shows it */
-    double share;                     /* middle of the saving / true step, 0-1 */
-    const char *cause;                /* static text ("storage"), NULL none */
-    const char *title;                /* NULL: the rule's title */
-    const char *fix_text;             /* text in the findings' arena */
-    const char *fix_code;             /* NULL none */
+    int64_t order_ns;  /* findings are ordered by this, not by the middle of the saving; 0: none */
+    double share;      /* middle of the saving / true step, 0-1 */
+    const char *cause; /* static text ("storage"), NULL none */
+    const char *title; /* NULL: the rule's title */
+    const char *fix_text; /* text in the findings' arena */
+    const char *fix_code; /* NULL none */
     const char *verify;
     int64_t bytes;           /* KS_UNKNOWN */
     int64_t steps_until_oom; /* KS_UNKNOWN */
@@ -78,8 +79,10 @@ struct ks_rule {
     const char *id;    /* "input.starved" */
     const char *title; /* one sentence without number */
     enum ks_impact impact;
-    bool hinders_graphs; /* a CUDA graph cannot be captured over what it finds ... */
+    bool hinders_graphs; /* a CUDA graph cannot be captured over what it finds, or is worth less
+                          * before its repair ... */
     bool wants_graphs;   /* ... and is the repair of this one: those come first */
+    bool is_consequence; /* of what another rule of its group finds: comes behind all causes */
     /* Adds findings, and says in `*check` what it saw. KS_OK also when it finds nothing. */
     enum ks_status (*check)(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err);
@@ -94,6 +97,8 @@ void ks_finding_show(struct ks_finding *finding, const struct ks_evidence *list,
  * least half of them do; else leaves them alone. */
 void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts, struct ks_strid op,
                            enum ks_place_kind kind);
+/* How much it weighs, when findings are settled. */
+enum ks_severity ks_finding_severity(const struct ks_finding *finding);
 /* printf into the findings' arena. NULL when out of memory, which ks_findings_compute then returns:
  * rules need not look. */
 const char *ks_findings_text(struct ks_findings *findings, const char *format, ...) KS_PRINTF(2, 3);

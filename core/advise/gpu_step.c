@@ -3,6 +3,7 @@
 #include "analyze/what_if.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { SMALL_COPIES_MIN = 20 };
 
@@ -13,6 +14,11 @@ static const double reads_factor = 3.0;
 /* Making the small tensor on the host comes on top of copying it: 15.5 ms in the trace, 14.1 ms
  * saved without the profiler, which is 1.5 times the share that the profiler leaves of it. */
 static const double small_copies_factor = 1.5;
+
+/* Steps of convolutions took 0.77 of what the middle of the estimated cost leaves (replay.md), as
+ * if recording cost 1.3 times as much as the highest estimate. Half of that counts for faults that
+ * a slow host hides. */
+static const double fast_host = 1.15;
 
 bool ks_gpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check)
 {
@@ -70,6 +76,29 @@ int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean)
            mean->idle_by_cause_ns[KS_IDLE_HOST_CODE];
 }
 
+int64_t ks_gpu_step_launching_ns(const struct ks_mean_step *mean)
+{
+    return mean->idle_by_cause_ns[KS_IDLE_LAUNCH] + mean->idle_by_cause_ns[KS_IDLE_HOST_CODE] -
+           ks_gpu_step_reads_high_ns(mean) - ks_gpu_step_small_copies_high_ns(mean) -
+           ks_gpu_step_host_code_ns(mean) - ks_gpu_step_trips_ns(mean);
+}
+
+struct ks_replay_change ks_gpu_step_repaired(const struct ks_facts *facts)
+{
+    const struct ks_mean_step *mean = &facts->mean_step;
+    bool has_reads = ks_gpu_step_reads_high_ns(mean) > 0;
+    bool has_copies = ks_gpu_step_small_copies_high_ns(mean) > 0;
+    struct ks_replay_change change = KS_REPLAY_UNCHANGED;
+    change.drop = (has_reads ? (unsigned)KS_REPLAY_READ : 0u) |
+                  (has_copies ? (unsigned)KS_REPLAY_SMALL_COPY : 0u) |
+                  (ks_gpu_step_trips_ns(mean) > 0 ? (unsigned)KS_REPLAY_ROUND_TRIP : 0u) |
+                  KS_REPLAY_MEMORY | KS_REPLAY_BEFORE_FREE;
+    change.gap_factor = ks_gpu_step_host_code_ns(mean) > 0 ? 0 : 1;
+    change.shrinks[0] = ks_optimizer_unfused_repair(facts);
+    change.shrinks[1] = ks_attention_materialized_repair(facts);
+    return change;
+}
+
 /* Part of the estimated cost of recording that is real: at least, at most, and in the trace. */
 enum { COST_LOW, COST_HIGH, COST_IN_TRACE, COSTS };
 
@@ -109,6 +138,55 @@ enum ks_status ks_gpu_step_what_if(const struct ks_facts *facts,
         widen(&finding->saving_in_trace, before_ns[COST_IN_TRACE], after_ns[COST_IN_TRACE]);
     }
     return KS_OK;
+}
+
+enum ks_status ks_gpu_step_what_if_device(const struct ks_facts *facts,
+                                          const struct ks_replay_change *sure,
+                                          const struct ks_replay_change *most,
+                                          struct ks_finding *finding, struct ks_err *err)
+{
+    struct ks_replay_change before = KS_REPLAY_UNCHANGED;
+    KS_TRY(ks_gpu_step_what_if(facts, &before, sure, most, finding, err));
+    if (facts->mean_step.unprofiled_ns > 0) {
+        return KS_OK;
+    }
+    struct ks_replay_change after = *most;
+    double before_ns = 0;
+    double after_ns = 0;
+    before.cost_factor = after.cost_factor = fast_host * facts->mean_step.cost_high;
+    KS_TRY(ks_what_if_step(facts, &before, &before_ns, err));
+    KS_TRY(ks_what_if_step(facts, &after, &after_ns, err));
+    struct ks_saving fast = finding->saving;
+    widen(&fast, before_ns, after_ns);
+    finding->saving.high_ns = fast.high_ns;
+    return KS_OK;
+}
+
+bool ks_gpu_step_is_capable(const struct ks_facts *facts, int32_t capability_min)
+{
+    for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
+        const struct ks_source *source = ks_trace_source(facts->trace, i);
+        for (size_t gpu = 0; gpu < source->gpu_count; gpu++) {
+            if (source->gpus[gpu].compute_major >= capability_min) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool ks_gpu_step_is_worth(const struct ks_facts *facts, const struct ks_finding *finding,
+                          double share)
+{
+    int64_t middle_ns = finding->saving.low_ns / 2 + finding->saving.high_ns / 2;
+    return middle_ns > 0 && ks_gpu_step_is_share(&facts->mean_step, middle_ns, share);
+}
+
+void ks_gpu_step_set_steps(struct ks_where *where, const struct ks_work_cost *cost)
+{
+    _Static_assert((int)KS_COST_STEPS_MAX <= (int)KS_FINDING_STEPS_MAX, "all fit");
+    memcpy(where->steps, cost->steps, cost->step_count * sizeof(*cost->steps));
+    where->step_count = cost->step_count;
 }
 
 bool ks_gpu_step_is_gain(const struct ks_finding *finding, struct ks_check *check)

@@ -21,6 +21,18 @@ int64_t ks_gpu_step_host_code_ns(const struct ks_mean_step *mean);
 /* Time in which the GPU idles for reasons of the host: what faults of the host can cost at most. */
 int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean);
 
+/* Idle time while the host launches, less what these rules explain of it. */
+int64_t ks_gpu_step_launching_ns(const struct ks_mean_step *mean);
+
+/* What the rules optimizer.unfused and attention.materialized take out, about in the middle of
+ * their bounds; marks 0: they find nothing. */
+struct ks_replay_shrink ks_optimizer_unfused_repair(const struct ks_facts *facts);
+struct ks_replay_shrink ks_attention_materialized_repair(const struct ks_facts *facts);
+
+/* The recorded steps after the repair of what these rules and those of the host explain: what
+ * launch.bound and batch.too_small start from. */
+struct ks_replay_change ks_gpu_step_repaired(const struct ks_facts *facts);
+
 /* Sets both savings of the finding: what a step takes after `before` less after `sure`, the change
  * that comes in any case, and after `most` (replay.md). Bounds come from these and from how much of
  * the estimated cost of recording is real. */
@@ -29,6 +41,24 @@ enum ks_status ks_gpu_step_what_if(const struct ks_facts *facts,
                                    const struct ks_replay_change *sure,
                                    const struct ks_replay_change *most, struct ks_finding *finding,
                                    struct ks_err *err) KS_MUST_CHECK;
+
+/* The same for faults of the device, which cost the more the faster the host is: high also counts a
+ * host that recording slowed down more than we know of, unless steps without it were timed. */
+enum ks_status ks_gpu_step_what_if_device(const struct ks_facts *facts,
+                                          const struct ks_replay_change *sure,
+                                          const struct ks_replay_change *most,
+                                          struct ks_finding *finding, struct ks_err *err)
+    KS_MUST_CHECK;
+
+/* Has some GPU of the trace this compute capability, or a newer one? */
+bool ks_gpu_step_is_capable(const struct ks_facts *facts, int32_t capability_min);
+
+/* Is the middle of the saving this share of the step, at least? */
+bool ks_gpu_step_is_worth(const struct ks_facts *facts, const struct ks_finding *finding,
+                          double share);
+
+/* The first steps in which it was seen. */
+void ks_gpu_step_set_steps(struct ks_where *where, const struct ks_work_cost *cost);
 
 /* False: `check` says that the replay gains nothing. */
 bool ks_gpu_step_is_gain(const struct ks_finding *finding, struct ks_check *check);

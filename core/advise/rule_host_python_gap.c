@@ -1,16 +1,26 @@
-/* Rule host.python_gap: code of the program between operators leaves the GPU idle.
+/* Rule host.python_gap: code of the program between operators leaves the GPU idle, or, where no GPU
+ * works, holds the training thread up.
  *
  * Claim: the GPU idles for at least 5% of the step while the host runs code outside of operators,
- * and this is more than half of all idle time.
+ * and this is more than half of all idle time. Code that only one rank runs, for which the others
+ * wait, is ranks.straggler; code directly before memory is freed is memory.allocator_churn. Without
+ * a GPU: for 5% of the step, in the median step too, no operator runs at all in stretches of 200 us
+ * and more.
  *
  * Evidence: idle time by cause (docs/analyses/idle.md): host_code against the rest.
  *
  * Saving, per step: a replay of the recorded steps without the stretches of 200 us and more in
  * which no operator is open and no row begins or ends (docs/analyses/replay.md).
  *
- * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
+ * Without a GPU these stretches, a mean step's (high). Low: those of the median step, if that is
+ * less, without what one core of all is kept busy by code that is moved, not removed.
+ *
+ * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work); without a GPU
+ * only the first two.
  */
+#include "advise/cpu_step.h"
 #include "advise/gpu_step.h"
+#include "advise/late_rank.h"
 #include "advise/registry.h"
 
 static const double share_min = 0.05;
@@ -26,6 +36,10 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     after.gap_factor = 0;
     KS_TRY(ks_gpu_step_what_if(facts, &before, &after, &after, &finding, err));
     if (!ks_gpu_step_is_gain(&finding, check)) {
+        return KS_OK;
+    }
+    if (!ks_gpu_step_is_share(mean, finding.saving.high_ns, share_min)) {
+        check->reason = "it is in short stretches, or frees memory: other rules look at that";
         return KS_OK;
     }
     finding.fix_text = ks_findings_text(out,
@@ -48,7 +62,17 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
+    if (!facts->has_gpu) {
+        return ks_cpu_step_find_gap(&ks_rule_host_python_gap, facts, out, check, err);
+    }
     if (!ks_gpu_step_can_judge(facts, check)) {
+        return KS_OK;
+    }
+    struct ks_late_rank late = ks_late_rank_find(facts);
+    if (late.rank && late.cause == KS_IDLE_HOST_CODE) {
+        check->reason =
+            ks_findings_text(out, "rank %lld has most of it, and the others wait for it",
+                             (long long)late.rank->rank);
         return KS_OK;
     }
     if (ks_gpu_step_is_share(mean, ks_gpu_step_host_code_ns(mean), share_min)) {

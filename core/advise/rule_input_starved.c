@@ -14,12 +14,22 @@
  * - on a CPU run operators inside the loader go on competing for the same cores,
  * - of a loader in the training process, the step in the middle counts, when that is less than the
  *   mean: one pause among many short waits is not what workers cure.
- * `saving_in_trace` is the same without the first correction.
+ * `saving_in_trace` is the same without the first correction. Where workers use most of the cores
+ * already, more of them help nobody, and low is nothing.
+ *
+ * Cause: in the training process, operators fill half of the wait (decode), or a third of it with
+ * joining samples (collate), or its thread runs without them (decode), or it waits (storage). With
+ * workers, the first wait is most of all (worker_start), the training thread runs while it waits
+ * (ipc), the workers run for half of the time or use the cores (decode), or less than a quarter
+ * (storage).
  *
  * Silent when: fewer than 2 complete steps, the whole recording is one step, no loader span, GPU
  * work is recorded in less than half of the steps, or a loader in the training process takes less
  * than BATCH_NS in the middle step: handing a batch over would cost about as much.
  */
+#include <string.h>
+
+#include "advise/cpu_step.h"
 #include "advise/registry.h"
 #include "base/err.h"
 #include "measure/quantile.h"
@@ -33,7 +43,10 @@ enum {
     HANDOVER_NS =
         200 * 1000, /* seen: 75 to 99 us on an H100 host, up to 200 us with large batches */
     BATCH_NS = 5 * HANDOVER_NS,
+    COLLATE_PART = 3, /* a third of the wait or more */
 };
+
+static const double workers_cores_part = 0.6; /* the training thread needs some, too */
 
 /* Means over the complete steps of a rank. */
 struct per_step {
@@ -49,6 +62,7 @@ struct per_step {
     int64_t device_busy_ns;
     int64_t first_wait_ns; /* of the first complete step alone */
     bool has_gpu;
+    bool is_full; /* the workers use all cores: more of them help nobody */
 };
 
 static int64_t at_least_zero(int64_t value)
@@ -142,19 +156,69 @@ static struct ks_saving estimate_in_trace(const struct per_step *mean, bool is_s
         mean->idle_ns};
 }
 
-/* What the loader does while the step waits. Of worker processes the trace shows nothing but that
- * they were late, except at their start. */
-static const char *find_cause(const struct per_step *mean, const struct ks_input_fact *input)
+static bool is_half(double part, double whole)
+{
+    return whole > 0 && part >= whole / 2;
+}
+
+/* Part of the loader's time in which its thread ran or waited for a core, 0-1: the rest it waited
+ * for something else. Below 0: not known. */
+static double running_part(const struct ks_process_use *use)
+{
+    if (use->loader_ns == 0) {
+        return -1;
+    }
+    double ran = (double)use->loader_cpu_ns / (double)use->loader_ns;
+    double waits =
+        use->thread_run_ns > 0 ? (double)use->thread_wait_ns / (double)use->thread_run_ns : 0;
+    return ran * (1 + waits);
+}
+
+static const char *find_cause_of_one(const struct per_step *mean, const struct ks_process_use *use)
+{
+    bool is_collate = mean->collate_ns > mean->loader_cpu_ns / 2;
+    if (is_half((double)mean->loader_cpu_ns, (double)mean->wait_ns)) {
+        return is_collate ? "collate" : "decode";
+    }
+    if (is_collate && mean->collate_ns > mean->wait_ns / COLLATE_PART) {
+        return "collate"; /* Python between its operators is a part of it */
+    }
+    return running_part(use) >= 0.5 ? "decode" : "storage";
+}
+
+/* Do the workers have the cores to themselves, and need them? */
+static bool fill_cores(const struct ks_process_use *use)
+{
+    double used = use->wall_ns > 0 ? (double)use->worker_cpu_ns / (double)use->wall_ns : 0;
+    return use->cores > 0 && used >= workers_cores_part * (double)ks_cpu_step_cores(use);
+}
+
+/* Of worker processes the trace shows nothing but that they were late; `kscope run` notes what they
+ * used of the CPU. */
+static const char *find_cause_of_workers(const struct per_step *mean,
+                                         const struct ks_input_fact *input,
+                                         const struct ks_process_use *use)
 {
     int64_t waits_ns = ks_sum_scale(mean->idle_ns, (int64_t)input->step_count);
-    if (!input->is_single_process) {
-        bool is_start = input->step_count > STEPS_MIN && mean->first_wait_ns > waits_ns / 2;
-        return is_start ? "worker_start" : mean->loader_cpu_ns > mean->wait_ns / 2 ? "ipc" : NULL;
+    if (input->step_count > STEPS_MIN && mean->first_wait_ns > waits_ns / 2) {
+        return "worker_start";
     }
-    if (mean->loader_cpu_ns < mean->wait_ns / 2) {
-        return "storage";
+    if (is_half((double)mean->loader_cpu_ns, (double)mean->wait_ns) || running_part(use) >= 0.5) {
+        return "ipc";
     }
-    return mean->collate_ns > mean->loader_cpu_ns / 2 ? "collate" : "decode";
+    if (use->workers == 0 || use->wall_ns == 0) {
+        return NULL;
+    }
+    double busy = (double)use->worker_cpu_ns / (double)use->workers / (double)use->wall_ns;
+    return busy >= 0.5 || fill_cores(use) ? "decode" : busy < 0.25 ? "storage" : NULL;
+}
+
+static const char *find_cause(const struct ks_facts *facts, const struct per_step *mean,
+                              const struct ks_input_fact *input)
+{
+    const struct ks_process_use *use = &ks_trace_source(facts->trace, input->source)->process;
+    return input->is_single_process ? find_cause_of_one(mean, use)
+                                    : find_cause_of_workers(mean, input, use);
 }
 
 static int64_t workers_wanted(const struct per_step *mean)
@@ -163,6 +227,39 @@ static int64_t workers_wanted(const struct per_step *mean)
     int64_t workers = mean->wait_ns / rest_ns + (mean->wait_ns % rest_ns != 0) + 1;
     workers = workers < WORKERS_MIN ? WORKERS_MIN : workers;
     return workers > WORKERS_MAX ? WORKERS_MAX : workers;
+}
+
+static bool is_cause(const char *cause, const char *name)
+{
+    return cause && strcmp(cause, name) == 0;
+}
+
+/* `factor`: by which the workers are too few. */
+static const char *worker_advice(struct ks_findings *out, const struct per_step *mean,
+                                 const char *cause, double factor)
+{
+    if (is_cause(cause, "worker_start")) {
+        return "Keep the worker processes from one epoch to the next: the first batch of the "
+               "recording waits for them to start.";
+    }
+    if (is_cause(cause, "ipc")) {
+        return "The training process spends the wait receiving batches: hand over few large "
+               "tensors instead of many objects, and pin them in the loader.";
+    }
+    if (mean->is_full) {
+        return "The workers already use all cores: make what they do for a sample cheaper, do it "
+               "once and keep the result, or use fewer threads in the training process.";
+    }
+    if (is_cause(cause, "storage")) {
+        return ks_findings_text(out,
+                                "The workers wait for storage: use about %.1f times as many, or "
+                                "keep the data on a nearer disk, in fewer and larger files.",
+                                factor);
+    }
+    return ks_findings_text(out,
+                            "The workers deliver too slowly: use about %.1f times as many, or make "
+                            "what they do for a sample cheaper.",
+                            factor);
 }
 
 static void write_fix(struct ks_findings *out, const struct per_step *mean,
@@ -186,16 +283,9 @@ static void write_fix(struct ks_findings *out, const struct per_step *mean,
     }
     double factor = mean->rest_ns > 0 ? (double)mean->step_ns / (double)mean->rest_ns : 2.0;
     factor = factor > WORKERS_MAX ? (double)WORKERS_MAX : factor;
-    if (finding->cause && finding->cause[0] == 'w') {
-        finding->fix_text = ks_findings_text(
-            out, "Keep the worker processes from one epoch to the next: the first batch of the "
-                 "recording waits for them to start.");
-    } else {
-        finding->fix_text = ks_findings_text(
-            out,
-            "The workers deliver too slowly: use about %.1f times as many, or make what they do "
-            "for a sample cheaper.",
-            factor);
+    finding->fix_text = worker_advice(out, mean, finding->cause, factor);
+    if (mean->is_full) {
+        return;
     }
     finding->fix_code = ks_findings_text(
         out,
@@ -285,7 +375,12 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_input
     finding->rule = &ks_rule_input_starved;
     finding->saving = estimate(&mean, input->is_single_process);
     finding->saving_in_trace = estimate_in_trace(&mean, input->is_single_process);
-    finding->cause = find_cause(&mean, input);
+    mean.is_full = !input->is_single_process &&
+                   fill_cores(&ks_trace_source(facts->trace, input->source)->process);
+    if (mean.is_full) {
+        finding->saving.low_ns = finding->saving_in_trace.low_ns = 0;
+    }
+    finding->cause = find_cause(facts, &mean, input);
     finding->title = mean.has_gpu ? "The GPU waits for the data loader"
                                   : "The training thread waits for the data loader";
     finding->bytes = KS_UNKNOWN;

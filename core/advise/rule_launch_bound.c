@@ -24,25 +24,10 @@ static const double share_min = 0.10;
  * place of a loop took 1.0 ms of the GPU where it was 7.0. */
 static const double fused_part = 0.15;
 
-/* Idle time while the host launches, less what other rules explain of it. */
-static int64_t launching_ns(const struct ks_mean_step *mean)
-{
-    return mean->idle_by_cause_ns[KS_IDLE_LAUNCH] + mean->idle_by_cause_ns[KS_IDLE_HOST_CODE] -
-           ks_gpu_step_reads_high_ns(mean) - ks_gpu_step_small_copies_high_ns(mean) -
-           ks_gpu_step_host_code_ns(mean) - ks_gpu_step_trips_ns(mean);
-}
-
 static enum ks_status find_saving(const struct ks_facts *facts, struct ks_finding *finding,
                                   struct ks_err *err)
 {
-    const struct ks_mean_step *mean = &facts->mean_step;
-    bool has_reads = ks_gpu_step_reads_high_ns(mean) > 0;
-    bool has_copies = ks_gpu_step_small_copies_high_ns(mean) > 0;
-    struct ks_replay_change before = KS_REPLAY_UNCHANGED;
-    before.drop = (has_reads ? (unsigned)KS_REPLAY_READ : 0u) |
-                  (has_copies ? (unsigned)KS_REPLAY_SMALL_COPY : 0u) |
-                  (ks_gpu_step_trips_ns(mean) > 0 ? (unsigned)KS_REPLAY_ROUND_TRIP : 0u);
-    before.gap_factor = ks_gpu_step_host_code_ns(mean) > 0 ? 0 : 1;
+    const struct ks_replay_change before = ks_gpu_step_repaired(facts);
     struct ks_replay_change sure = before;
     sure.launch_factor = 0;
     struct ks_replay_change most = sure;
@@ -78,7 +63,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     if (!ks_gpu_step_can_judge(facts, check)) {
         return KS_OK;
     }
-    int64_t idle_ns = launching_ns(mean);
+    int64_t idle_ns = ks_gpu_step_launching_ns(mean);
     if (mean->launches >= LAUNCHES_MIN && ks_gpu_step_is_share(mean, idle_ns, share_min) &&
         (double)idle_ns <= mean->launches * IDLE_PER_LAUNCH_NS_MAX) {
         struct ks_finding finding = ks_gpu_step_finding(&ks_rule_launch_bound);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/map.h"
+#include "base/sort_runs.h"
 #include "measure/sum.h"
 
 struct open_op {
@@ -19,7 +20,10 @@ struct open_frame {
     uint32_t name;
     uint32_t call_from; /* line from which it was called: exact place in the frame below */
     uint32_t place;     /* of what this frame calls, KS_PLACE_NONE */
+    uint32_t user;      /* 1 + index of the innermost frame of the user's code up to this one */
+    uint32_t library;   /* ... of the innermost outside of torch */
     bool is_place_known;
+    bool is_sorted_in; /* the two above are known */
 };
 
 /* A call of the autograd engine: what its thread does meanwhile belongs to this place. */
@@ -29,17 +33,27 @@ struct engine_call {
     uint32_t place;
 };
 
+/* From `from_ns` on, until the next one, the innermost call of the engine is of this place. */
+struct engine_piece {
+    int64_t from_ns;
+    uint32_t place;
+};
+
+struct op_list {
+    struct open_op *items;
+    size_t first; /* those before it have ended */
+    size_t count;
+    size_t capacity;
+};
+
 struct walk {
     const struct ks_trace *trace;
     ks_call_cb visit;
     void *user;
     struct ks_call_places *places;
     struct ks_row_names *names;
-    struct {
-        struct open_op *items;
-        size_t count;
-        size_t capacity;
-    } ops;
+    struct op_list ops;
+    struct op_list atens; /* those of them that are of the aten library */
     struct {
         struct open_frame *items;
         size_t count;
@@ -49,7 +63,12 @@ struct walk {
         struct engine_call *items;
         size_t count;
         size_t capacity;
-    } engines;              /* of the source */
+    } engines; /* of the source */
+    struct {
+        struct engine_piece *items;
+        size_t count;
+        size_t capacity;
+    } engine_pieces;        /* the same, cut so that none overlaps */
     uint32_t engine_lane;   /* forward thread of the source */
     struct ks_map place_of; /* (frame name, call from) -> 1 + place */
     struct ks_map forward;  /* (lane, sequence number) -> 1 + place */
@@ -91,26 +110,33 @@ static enum ks_status add_place(struct walk *w, const struct ks_frame *frame, ui
     return KS_OK;
 }
 
-/* The innermost frame of the user's code counts, else the innermost outside of torch. */
-static const struct open_frame *find_frame(const struct walk *w, struct ks_frame *frame,
-                                           uint32_t *call_from)
+/* Each frame is looked at once, however deep the calls are. */
+static void sort_frames_in(struct walk *w)
 {
-    const struct open_frame *frames = w->frames.items;
-    const struct open_frame *best = NULL;
-    for (size_t i = w->frames.count; i > 0; i--) {
-        struct ks_str name = ks_trace_str(w->trace, (struct ks_strid){frames[i - 1].name});
-        struct ks_frame one = ks_frame_parse(name);
-        bool is_user = one.kind == KS_FRAME_USER;
-        if (is_user || (!best && one.kind == KS_FRAME_LIBRARY)) {
-            best = &frames[i - 1];
-            *frame = one;
-            *call_from = i < w->frames.count ? frames[i].call_from : 0;
-        }
-        if (is_user) {
-            break;
-        }
+    struct open_frame *frames = w->frames.items;
+    size_t at = w->frames.count;
+    while (at > 0 && !frames[at - 1].is_sorted_in) {
+        at--;
     }
-    return best;
+    for (; at < w->frames.count; at++) {
+        struct ks_str name = ks_trace_str(w->trace, (struct ks_strid){frames[at].name});
+        enum ks_frame_kind kind = ks_frame_parse(name).kind;
+        uint32_t here = (uint32_t)at + 1;
+        frames[at].user = kind == KS_FRAME_USER ? here : at > 0 ? frames[at - 1].user : 0;
+        frames[at].library = kind == KS_FRAME_LIBRARY ? here : at > 0 ? frames[at - 1].library : 0;
+        frames[at].is_sorted_in = true;
+    }
+}
+
+/* The innermost frame of the user's code counts, else the innermost outside of torch. */
+static const struct open_frame *find_frame(struct walk *w, uint32_t *call_from)
+{
+    sort_frames_in(w);
+    const struct open_frame *frames = w->frames.items;
+    const struct open_frame *top = &frames[w->frames.count - 1];
+    uint32_t best = top->user ? top->user : top->library;
+    *call_from = best > 0 && best < w->frames.count ? frames[best].call_from : 0;
+    return best > 0 ? &frames[best - 1] : NULL;
 }
 
 /* Place of what the innermost open frame calls. */
@@ -125,9 +151,8 @@ static enum ks_status place_here(struct walk *w, uint32_t *place, struct ks_err 
         *place = top->place;
         return KS_OK;
     }
-    struct ks_frame frame;
     uint32_t call_from = 0;
-    const struct open_frame *found = find_frame(w, &frame, &call_from);
+    const struct open_frame *found = find_frame(w, &call_from);
     if (found) {
         bool added = false;
         uint64_t *slot = ks_map_put(&w->place_of, found->name, call_from, &added);
@@ -136,6 +161,8 @@ static enum ks_status place_here(struct walk *w, uint32_t *place, struct ks_err 
                            w->places->count);
         }
         if (added) {
+            struct ks_frame frame =
+                ks_frame_parse(ks_trace_str(w->trace, (struct ks_strid){found->name}));
             KS_TRY(add_place(w, &frame, call_from, place, err));
             *slot = (uint64_t)*place + 1;
         }
@@ -166,16 +193,79 @@ static enum ks_status open_frame(struct walk *w, const struct ks_slice_scan *sca
     return KS_OK;
 }
 
-/* Place of the engine call that runs at `ns`; the innermost comes last. */
-static uint32_t place_of_engine(const struct walk *w, int64_t ns)
+/* ------------------------------------------------------------ calls of the engine */
+
+/* Inner calls come behind outer ones, as on their thread. */
+static int compare_engine_calls(const void *left, const void *right)
+{
+    const struct engine_call *a = left;
+    const struct engine_call *b = right;
+    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+static enum ks_status add_engine_piece(struct walk *w, int64_t from_ns, uint32_t place,
+                                       struct ks_err *err)
+{
+    KS_TRY(ks_grow(&w->engine_pieces.items, w->engine_pieces.count, &w->engine_pieces.capacity,
+                   sizeof(*w->engine_pieces.items), "calls", err));
+    w->engine_pieces.items[w->engine_pieces.count++] = (struct engine_piece){from_ns, place};
+    return KS_OK;
+}
+
+/* Ends the open calls that are over by `until_ns`. They lie at the front of the list, in the place
+ * of calls that are done with. */
+static enum ks_status close_engine_calls(struct walk *w, size_t *open, int64_t until_ns,
+                                         struct ks_err *err)
 {
     const struct engine_call *calls = w->engines.items;
-    uint32_t place = KS_PLACE_NONE;
-    for (size_t i = 0; i < w->engines.count && calls[i].start_ns <= ns; i++) {
-        place = calls[i].end_ns > ns ? calls[i].place : place;
+    while (*open > 0 && calls[*open - 1].end_ns <= until_ns) {
+        int64_t end_ns = calls[*open - 1].end_ns;
+        while (*open > 0 && calls[*open - 1].end_ns <= end_ns) {
+            --*open;
+        }
+        uint32_t place = *open > 0 ? calls[*open - 1].place : (uint32_t)KS_PLACE_NONE;
+        KS_TRY(add_engine_piece(w, end_ns, place, err));
     }
-    return place;
+    return KS_OK;
 }
+
+/* Cuts the calls of the source's framed threads into pieces, for the threads without frames. */
+static enum ks_status cut_engine_calls(struct walk *w, struct ks_err *err)
+{
+    w->engine_pieces.count = 0;
+    if (!ks_sort_runs(w->engines.items, w->engines.count, sizeof(*w->engines.items),
+                      compare_engine_calls)) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot follow calls: count=%zu",
+                       w->engines.count);
+    }
+    size_t open = 0;
+    for (size_t i = 0; i < w->engines.count; i++) {
+        struct engine_call call = w->engines.items[i];
+        KS_TRY(close_engine_calls(w, &open, call.start_ns, err));
+        KS_TRY(add_engine_piece(w, call.start_ns, call.place, err));
+        w->engines.items[open++] = call;
+    }
+    return close_engine_calls(w, &open, INT64_MAX, err);
+}
+
+/* Place of the innermost engine call that runs at `ns`. */
+static uint32_t place_of_engine(const struct walk *w, int64_t ns)
+{
+    const struct engine_piece *pieces = w->engine_pieces.items;
+    size_t begin = 0;
+    size_t end = w->engine_pieces.count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        if (pieces[middle].from_ns <= ns) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin > 0 ? pieces[begin - 1].place : (uint32_t)KS_PLACE_NONE;
+}
+
+/* ------------------------------------------------------------ operators */
 
 /* Place of a row that starts now. */
 static enum ks_status find_place(struct walk *w, int64_t start_ns, uint32_t *place,
@@ -187,8 +277,6 @@ static enum ks_status find_place(struct walk *w, int64_t start_ns, uint32_t *pla
     }
     return place_here(w, place, err);
 }
-
-/* ------------------------------------------------------------ operators */
 
 /* A backward node stands where its forward operator was called, else where backward() was. */
 static enum ks_status open_backward(struct walk *w, const struct ks_slice_scan *scan, size_t i,
@@ -226,19 +314,38 @@ static enum ks_status note_forward(struct walk *w, int64_t seq, uint32_t place, 
     return KS_OK;
 }
 
+static enum ks_status push_op(struct op_list *list, const struct open_op *op, struct ks_err *err)
+{
+    KS_TRY(ks_grow(&list->items, list->count, &list->capacity, sizeof(*list->items), "calls", err));
+    list->items[list->count++] = *op;
+    return KS_OK;
+}
+
+/* Rows that ended leave the top; one that ends after the row above it goes with that one. */
+static void close_ops(struct op_list *list, int64_t now_ns)
+{
+    while (list->count > list->first && list->items[list->count - 1].end_ns <= now_ns) {
+        list->count--;
+    }
+    if (list->count == list->first) {
+        list->count = list->first = 0;
+    }
+}
+
+/* The outermost open operator of aten, else the innermost open one. */
 static void find_cause(struct walk *w, struct ks_call *call)
 {
-    const struct open_op *ops = w->ops.items;
-    for (size_t i = 0; i < w->ops.count; i++) {
-        if (ops[i].end_ns <= call->start_ns) {
-            continue; /* below one that ends later */
-        }
-        call->op = ops[i].name;
-        call->op_start_ns = ops[i].start_ns;
-        call->op_end_ns = ops[i].end_ns;
-        if (ks_row_names_get(w->names, call->op) & KS_NAME_ATEN) {
-            break;
-        }
+    struct op_list *atens = &w->atens;
+    while (atens->first < atens->count && atens->items[atens->first].end_ns <= call->start_ns) {
+        atens->first++;
+    }
+    const struct open_op *op = atens->first < atens->count ? &atens->items[atens->first]
+                               : w->ops.count > 0          ? &w->ops.items[w->ops.count - 1]
+                                                           : NULL;
+    if (op) {
+        call->op = op->name;
+        call->op_start_ns = op->start_ns;
+        call->op_end_ns = op->end_ns;
     }
 }
 
@@ -284,20 +391,16 @@ static enum ks_status open_operator(struct walk *w, const struct ks_slice_scan *
     if (!is_op) {
         return KS_OK;
     }
-    KS_TRY(ks_grow(&w->ops.items, w->ops.count, &w->ops.capacity, sizeof(*w->ops.items), "calls",
-                   err));
-    w->ops.items[w->ops.count++] =
-        (struct open_op){scan->col.start_ns[i], end_ns, scan->col.name[i]};
-    return KS_OK;
+    struct open_op op = {scan->col.start_ns[i], end_ns, scan->col.name[i]};
+    KS_TRY(push_op(&w->ops, &op, err));
+    bool is_aten = ks_row_names_get(w->names, op.name) & KS_NAME_ATEN;
+    return is_aten ? push_op(&w->atens, &op, err) : KS_OK;
 }
 
-/* Rows that ended leave the stacks; one that ends after the row above it goes with that one. */
 static void close_rows(struct walk *w, int64_t now_ns)
 {
-    const struct open_op *ops = w->ops.items;
-    while (w->ops.count > 0 && ops[w->ops.count - 1].end_ns <= now_ns) {
-        w->ops.count--;
-    }
+    close_ops(&w->ops, now_ns);
+    close_ops(&w->atens, now_ns);
     const struct open_frame *frames = w->frames.items;
     while (w->frames.count > 0 && frames[w->frames.count - 1].end_ns <= now_ns) {
         w->frames.count--;
@@ -356,7 +459,7 @@ static enum ks_status walk_lane(struct walk *w, const struct ks_lane *lane, stru
                    KS_COLUMN_BIT(KS_SLICE_COL_concrete);
     }
     w->lane = lane->track;
-    w->ops.count = w->frames.count = 0;
+    w->ops.count = w->ops.first = w->atens.count = w->atens.first = w->frames.count = 0;
     w->backward_end_ns = INT64_MIN;
     struct ks_slice_scan scan;
     enum ks_status status;
@@ -385,6 +488,9 @@ static enum ks_status walk_source(struct walk *w, const struct ks_lane *lanes, c
         w->knows_places = w->knows_places || framed[i];
     }
     for (int wanted = 1; wanted >= 0; wanted--) {
+        if (!wanted) {
+            KS_TRY(cut_engine_calls(w, err));
+        }
         for (size_t i = 0; i < count; i++) {
             if (framed[i] == (bool)wanted &&
                 ks_trace_track(w->trace, lanes[i].track)->kind == KS_TRACK_THREAD) {
@@ -435,8 +541,10 @@ enum ks_status ks_call_walk(struct ks_analyzer *analyzer, ks_call_cb visit, void
                                              "Cannot follow calls: lanes=%zu", lane_count);
     ks_free(framed);
     ks_free(w.ops.items);
+    ks_free(w.atens.items);
     ks_free(w.frames.items);
     ks_free(w.engines.items);
+    ks_free(w.engine_pieces.items);
     ks_map_release(&w.place_of);
     ks_map_release(&w.forward);
     return status;

@@ -12,6 +12,7 @@ static enum ks_status note_what_exists(struct ks_facts *facts, struct ks_err *er
         const struct ks_source *source = ks_trace_source(trace, i);
         facts->has_shapes = facts->has_shapes || source->record_shapes;
         facts->has_memory = facts->has_memory || source->profile_memory;
+        facts->running_count += source->is_running;
     }
     struct ks_gpu_scan scan;
     enum ks_status status = KS_OK;

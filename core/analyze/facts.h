@@ -8,6 +8,7 @@
 #ifndef KS_ANALYZE_FACTS_H
 #define KS_ANALYZE_FACTS_H
 
+#include "analyze/work_costs.h"
 #include "store/trace.h"
 
 #define KS_UNKNOWN INT64_MIN
@@ -206,6 +207,7 @@ struct ks_place_use {
     uint32_t place; /* index */
     int64_t calls;
     int64_t total_ns;
+    int64_t all_calls; /* of this operator and kind, from all places */
 };
 
 /* One waiting or copying call of a trace with frames. */
@@ -300,6 +302,107 @@ struct ks_input_fact {
     int64_t step_ns_total;  /* sum of their dur_ns */
     int64_t device_busy_ns; /* union of GPU work inside them, all devices of the rank together */
     struct ks_strid name;   /* the loader span's name */
+};
+
+/* Complete steps of a rank that uses no GPU (docs/analyses/cpu_steps.md). */
+struct ks_cpu_fact {
+    uint32_t source;
+    size_t step_count;
+    int64_t step_ns_total;
+    int64_t data_ns_total;   /* waiting for the next batch */
+    int64_t quiet_ns_total;  /* stretches of 200 us and more in which no operator runs at all */
+    int64_t quiet_ns_median; /* of a step */
+};
+
+/* What the allocator of a device holds from step to step (docs/analyses/memory_steps.md). */
+struct ks_memory_fact {
+    uint32_t source;
+    int64_t device;               /* ordinal; -1: the host */
+    int64_t total_bytes;          /* of the device; KS_UNKNOWN */
+    int64_t peak_allocated_bytes; /* KS_UNKNOWN: no event says, as the next one */
+    int64_t peak_reserved_bytes;
+    int64_t step_count;      /* complete steps with events */
+    int64_t growth_bytes;    /* from step to step; 0: it does not grow */
+    int64_t rise_bytes;      /* most less least inside of a step, mean; KS_UNKNOWN without steps */
+    int64_t largest_bytes;   /* of one allocation in a step */
+    int64_t held_bytes;      /* growing: of one step's allocations, never freed ... */
+    struct ks_strid held_op; /* ... and the operator that made most of it, 0 unknown */
+    int64_t held_op_bytes;
+};
+
+/* What the driver is asked for in a complete step: memory of a device, which takes the host long
+ * (docs/analyses/driver_memory.md). */
+struct ks_driver_memory {
+    double takes;         /* calls that take memory */
+    double gives;         /* calls that give it back */
+    double gives_outside; /* of these, outside of operators: the program asked for it */
+    double steps_share;   /* steps with calls of both kinds, of all */
+    int64_t calls_ns;     /* host time of all these calls */
+    int64_t before_ns;    /* code of the program directly before it gives some back */
+    struct ks_strid op;   /* outermost operator that takes most; 0 none */
+};
+
+/* The graph that a source records for a backward pass (docs/analyses/autograd_graph.md). */
+struct ks_graph_fact {
+    bool has_backward;  /* backward or optimizer rows, in a step or not */
+    double nodes;       /* operators a complete step records in the graph */
+    struct ks_strid op; /* that records most of them, 0 none */
+};
+
+/* Compiling inside of complete steps (docs/analyses/compiles.md); times are of a mean one. */
+struct ks_compile_fact {
+    double compiles;      /* of one function each */
+    int64_t attempts_max; /* highest number of a compilation of its function; -1 unknown */
+    int64_t sure_ns;      /* from the first to the last mark of the compiler */
+    int64_t most_ns;      /* and in compiled code that holds marks */
+    int64_t recording_ns; /* estimated cost of recording the rows of these steps */
+    size_t steps_with;    /* steps that compile */
+    int64_t steps[KS_SITE_STEPS_MAX]; /* numbers of the first of them */
+    size_t step_count;
+    struct ks_strid dims[2]; /* inputs of the compiled function in two steps, if they differ */
+};
+
+/* Collectives and waiting of one rank; times are of a mean complete step. */
+struct ks_rank_fact {
+    uint32_t source;
+    int64_t rank; /* -1 unknown */
+    double collectives;
+    double matched;              /* of these, with partners on all ranks */
+    int64_t comm_ns;             /* their sum */
+    int64_t exposed_ns;          /* of it, no kernel runs meanwhile */
+    int64_t exposed_transfer_ns; /* of this, at most: not waiting for a rank that comes later */
+    int64_t wait_ns;             /* waiting for ranks that come later */
+    int64_t compute_ns;          /* union of kernels that are no collectives */
+    int64_t idle_by_cause_ns[KS_IDLE_COUNT];
+};
+
+/* Collectives that sum up gradients; counts and bytes are of a mean complete step of a rank. */
+struct ks_gradient_fact {
+    double count;
+    double bytes;
+    double small; /* of KS_SMALL_BUCKET_BYTES_MIN to KS_SMALL_BUCKET_BYTES_MAX bytes */
+    double small_bytes;
+    int64_t small_transfer_ns; /* on the rank where each is shortest */
+    double fp32_bytes;         /* of the bytes */
+    int64_t micro_batches;     /* forward passes between optimizer steps, most ... */
+    size_t windows;            /* ... of these, with gradients summed up after each of them */
+    size_t windows_spared;     /* only after the last of several */
+};
+
+enum { KS_SMALL_BUCKET_BYTES_MIN = 32 * 1024, KS_SMALL_BUCKET_BYTES_MAX = 4 * 1024 * 1024 };
+
+/* Collectives of complete steps (docs/analyses/collectives.md). */
+struct ks_comm_fact {
+    struct ks_rank_fact *ranks; /* one for each source; NULL: no step has collectives */
+    size_t rank_count;
+    size_t steps_compared; /* on all ranks, all collectives matched; 0: the rest is unknown */
+    size_t late;           /* index of the rank that others wait for most */
+    size_t late_steps;     /* steps in which it comes last */
+    int64_t late_ns;       /* how long half of the others wait for it, mean step */
+    int64_t late_excess_ns[KS_IDLE_COUNT]; /* its idle time less the median of the others' */
+    int64_t late_excess_compute_ns;        /* the same of compute */
+    int64_t uneven_ns; /* most less mean compute where who computes most comes last; mean step */
+    struct ks_gradient_fact gradients;
 };
 
 /* What one file alone says of its launches and its recorder, so that the facts of a rank do not
@@ -405,9 +508,19 @@ struct ks_facts {
     size_t round_trip_count;
     struct ks_trip_span *trip_spans; /* by thread and time */
     size_t trip_span_count;
+    struct ks_work_costs work;     /* that a repair would make shorter */
+    size_t running_count;          /* sources whose process was still at work */
+    struct ks_memory_fact *memory; /* by source; NULL: no events */
+    size_t memory_count;
+    struct ks_driver_memory driver_memory;
+    struct ks_comm_fact comm;
+    struct ks_compile_fact compiles;
+    struct ks_graph_fact *graphs; /* one for each source */
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
+    struct ks_cpu_fact *cpus; /* one for each source; NULL: some GPU works, or there are no steps */
+    size_t cpu_count;
     struct ks_source_fact *sources; /* one for each source */
     size_t source_count;
     struct ks_replay **replays; /* one for each source; NULL: nothing to replay */

@@ -18,6 +18,7 @@ static int compare_copies(const void *left, const void *right)
     const struct ks_gpu_copy *b = right;
     int order = compare_numbers(a->launch_lane, b->launch_lane);
     order = order ? order : compare_numbers(a->launch_ns, b->launch_ns);
+    order = order ? order : compare_numbers(a->corr, b->corr);
     order = order ? order
                   : compare_numbers(ks_sum_add(a->start_ns, a->dur_ns),
                                     ks_sum_add(b->start_ns, b->dur_ns));

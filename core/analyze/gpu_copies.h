@@ -23,7 +23,7 @@ struct ks_gpu_copy {
 };
 
 struct ks_gpu_copies {
-    struct ks_gpu_copy *items; /* ks_alloc; by launching thread, launch and end */
+    struct ks_gpu_copy *items; /* ks_alloc; by launching thread, launch, correlation and end */
     size_t count;
     size_t capacity;
 };

@@ -25,6 +25,7 @@ struct intervals {
 
 struct loader {
     struct intervals spans; /* __next__ on the step's thread, merged */
+    int64_t span_ns;        /* all of them together */
     struct intervals waits; /* the parts of them inside steps */
     struct intervals steps; /* complete true steps */
     uint32_t thread;
@@ -105,20 +106,21 @@ static enum ks_status find_spans(struct ks_analyzer *analyzer, uint32_t source,
     struct ks_step_range range = analyzer->facts->step_ranges[source];
     uint32_t wanted = range.begin < range.end ? analyzer->facts->steps[range.begin].thread : 0;
     size_t lane_count = 0;
-    const struct ks_lane *lanes = ks_trace_lanes(analyzer->trace, KS_TABLE_slice, &lane_count);
+    const struct ks_lane *lanes =
+        ks_lane_sweep_lanes(analyzer->trace, KS_TABLE_slice, source, &lane_count);
     for (size_t i = 0; i < lane_count; i++) {
         const struct ks_track *track = ks_trace_track(analyzer->trace, lanes[i].track);
-        if (track->source != source || track->kind != KS_TRACK_THREAD ||
-            (wanted != 0 && lanes[i].track != wanted)) {
+        if (track->kind != KS_TRACK_THREAD || (wanted != 0 && lanes[i].track != wanted)) {
             continue;
         }
         struct intervals spans = {0};
         struct ks_input_fact mine = {.source = source};
         enum ks_status status = collect_spans(analyzer, &lanes[i], &spans, &mine, err);
         if (status == KS_OK && mine.has_loader &&
-            (!fact->has_loader || length_of(&spans) > length_of(&loader->spans))) {
+            (!fact->has_loader || length_of(&spans) > loader->span_ns)) {
             struct intervals old = loader->spans;
             loader->spans = spans;
+            loader->span_ns = length_of(&spans);
             spans = old;
             loader->thread = lanes[i].track;
             *fact = mine;

@@ -6,8 +6,15 @@
 struct ks_sweep_cursor {
     uint32_t lane;
     bool is_gpu;
-    size_t index; /* of the current row in the open scan */
-    int64_t start_ns;
+    struct ks_sweep_window *window; /* of `row`; NULL: at the end */
+    uint64_t row;
+    uint64_t row_end;
+};
+
+/* A chunk of rows, which all cursors that stand in it share. */
+struct ks_sweep_window {
+    size_t users;
+    struct ks_sweep_window *next_spare;
     union {
         struct ks_slice_scan slice;
         struct ks_gpu_scan gpu;
@@ -51,80 +58,197 @@ const struct ks_lane *ks_lane_sweep_lanes(const struct ks_trace *trace, enum ks_
     return *count > 0 ? lanes + begin : NULL;
 }
 
-/* Opens the next stretch of rows of a cursor. */
-static enum ks_status refill(struct ks_sweep_cursor *cursor, struct ks_err *err)
+struct ks_track_range ks_lane_sweep_tracks(const struct ks_trace *trace, uint32_t source)
 {
-    cursor->index = 0;
-    if (cursor->is_gpu) {
-        KS_TRY(ks_gpu_scan_next(&cursor->scan.gpu, err));
-        cursor->start_ns = cursor->scan.gpu.col.start_ns[0];
-    } else {
-        KS_TRY(ks_slice_scan_next(&cursor->scan.slice, err));
-        cursor->start_ns = cursor->scan.slice.col.start_ns[0];
+    uint32_t ends[2] = {1, 1}; /* first track of the source, and of the next one */
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t end = ks_trace_track_count(trace);
+        while (ends[i] < end) {
+            uint32_t middle = ends[i] + (end - ends[i]) / 2;
+            bool is_before = ks_trace_track(trace, middle)->source < source + i;
+            ends[i] = is_before ? middle + 1 : ends[i];
+            end = is_before ? end : middle;
+        }
     }
+    return (struct ks_track_range){ends[0], ends[1] - ends[0]};
+}
+
+/* ------------------------------------------------------------ windows */
+
+static struct ks_sweep_window **window_at(struct ks_lane_sweep *sweep,
+                                          const struct ks_sweep_cursor *cursor)
+{
+    struct ks_sweep_windows *windows = &sweep->windows[cursor->is_gpu];
+    uint64_t chunk = cursor->row / ks_trace_chunk_rows(sweep->trace);
+    KS_ASSERT(chunk >= windows->first_chunk && chunk - windows->first_chunk < windows->count);
+    return &windows->list[chunk - windows->first_chunk];
+}
+
+static struct ks_sweep_window *take_spare(struct ks_lane_sweep *sweep)
+{
+    struct ks_sweep_window *window = sweep->spare;
+    if (!window) {
+        return ks_new(sweep->scratch, struct ks_sweep_window, 1);
+    }
+    sweep->spare = window->next_spare;
+    return window;
+}
+
+static void close_window(struct ks_lane_sweep *sweep, struct ks_sweep_window *window, bool is_gpu)
+{
+    if (is_gpu) {
+        ks_gpu_scan_close(&window->scan.gpu);
+    } else {
+        ks_slice_scan_close(&window->scan.slice);
+    }
+    window->next_spare = sweep->spare;
+    sweep->spare = window;
+}
+
+/* Shows the whole chunk that the cursor's row is in. */
+static enum ks_status show_chunk(struct ks_lane_sweep *sweep, struct ks_sweep_window *window,
+                                 const struct ks_sweep_cursor *cursor, struct ks_err *err)
+{
+    enum ks_table_id table = cursor->is_gpu ? KS_TABLE_gpu : KS_TABLE_slice;
+    uint64_t chunk_rows = ks_trace_chunk_rows(sweep->trace);
+    uint64_t begin = cursor->row / chunk_rows * chunk_rows;
+    uint64_t end = ks_trace_rows(sweep->trace, table);
+    if (cursor->is_gpu) {
+        ks_gpu_scan_open(&window->scan.gpu, sweep->trace, gpu_columns, begin, end);
+        return ks_gpu_scan_next(&window->scan.gpu, err);
+    }
+    ks_slice_scan_open(&window->scan.slice, sweep->trace, slice_columns, begin, end);
+    return ks_slice_scan_next(&window->scan.slice, err);
+}
+
+static enum ks_status enter_window(struct ks_lane_sweep *sweep, struct ks_sweep_cursor *cursor,
+                                   struct ks_err *err)
+{
+    struct ks_sweep_window **place = window_at(sweep, cursor);
+    if (!*place) {
+        struct ks_sweep_window *window = take_spare(sweep);
+        if (!window) {
+            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot merge lanes: count=%zu",
+                           sweep->cursor_count);
+        }
+        enum ks_status status = show_chunk(sweep, window, cursor, err);
+        if (status != KS_OK) {
+            close_window(sweep, window, cursor->is_gpu);
+            return status;
+        }
+        window->users = 0;
+        *place = window;
+    }
+    cursor->window = *place;
+    cursor->window->users++;
     return KS_OK;
 }
 
-static bool comes_before(const struct ks_lane_sweep *sweep, size_t a, size_t b)
+/* `cursor->row` is still in the window. */
+static void leave_window(struct ks_lane_sweep *sweep, struct ks_sweep_cursor *cursor)
 {
-    int64_t left = sweep->cursors[a].start_ns;
-    int64_t right = sweep->cursors[b].start_ns;
-    return left != right ? left < right : a < b;
+    if (--cursor->window->users == 0) {
+        *window_at(sweep, cursor) = NULL;
+        close_window(sweep, cursor->window, cursor->is_gpu);
+    }
+    cursor->window = NULL;
+}
+
+static int64_t start_of(const struct ks_sweep_cursor *cursor)
+{
+    const struct ks_sweep_window *window = cursor->window;
+    return cursor->is_gpu ? window->scan.gpu.col.start_ns[cursor->row - window->scan.gpu.row]
+                          : window->scan.slice.col.start_ns[cursor->row - window->scan.slice.row];
+}
+
+/* Moves to the next row. KS_END: there is none. */
+static enum ks_status advance(struct ks_lane_sweep *sweep, struct ks_sweep_cursor *cursor,
+                              struct ks_err *err)
+{
+    uint64_t next = cursor->row + 1;
+    bool is_over = next == cursor->row_end;
+    if (is_over || next % ks_trace_chunk_rows(sweep->trace) == 0) {
+        leave_window(sweep, cursor);
+        cursor->row = next;
+        if (is_over) {
+            return KS_END;
+        }
+        KS_TRY(enter_window(sweep, cursor, err));
+    }
+    cursor->row = next;
+    return KS_OK;
+}
+
+/* ------------------------------------------------------------ heap */
+
+static bool comes_before(const struct ks_sweep_next *a, const struct ks_sweep_next *b)
+{
+    return a->start_ns != b->start_ns ? a->start_ns < b->start_ns : a->cursor < b->cursor;
 }
 
 static void sink(struct ks_lane_sweep *sweep, size_t at)
 {
-    size_t moving = sweep->heap[at];
+    struct ks_sweep_next *heap = sweep->heap;
+    struct ks_sweep_next moving = heap[at];
     for (;;) {
         size_t child = 2 * at + 1;
         if (child >= sweep->heap_count) {
             break;
         }
-        if (child + 1 < sweep->heap_count &&
-            comes_before(sweep, sweep->heap[child + 1], sweep->heap[child])) {
-            child++;
-        }
-        if (!comes_before(sweep, sweep->heap[child], moving)) {
+        child += child + 1 < sweep->heap_count && comes_before(&heap[child + 1], &heap[child]);
+        if (!comes_before(&heap[child], &moving)) {
             break;
         }
-        sweep->heap[at] = sweep->heap[child];
+        heap[at] = heap[child];
         at = child;
     }
-    sweep->heap[at] = moving;
+    heap[at] = moving;
 }
 
-static void lift(struct ks_lane_sweep *sweep, size_t at)
+static void push(struct ks_lane_sweep *sweep, const struct ks_sweep_next *next)
 {
-    size_t moving = sweep->heap[at];
-    while (at > 0 && comes_before(sweep, moving, sweep->heap[(at - 1) / 2])) {
-        sweep->heap[at] = sweep->heap[(at - 1) / 2];
+    struct ks_sweep_next *heap = sweep->heap;
+    size_t at = sweep->heap_count++;
+    while (at > 0 && comes_before(next, &heap[(at - 1) / 2])) {
+        heap[at] = heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
-    sweep->heap[at] = moving;
+    heap[at] = *next;
 }
+
+/* ------------------------------------------------------------ opening */
 
 static enum ks_status add_lane(struct ks_lane_sweep *sweep, enum ks_table_id table,
                                const struct ks_lane *lane, struct ks_err *err)
 {
-    KS_ASSERT(sweep->cursor_count < sweep->cursor_capacity);
+    KS_ASSERT(sweep->cursor_count < sweep->cursor_capacity && lane->row_begin < lane->row_end);
     struct ks_sweep_cursor *cursor = &sweep->cursors[sweep->cursor_count];
-    *cursor = (struct ks_sweep_cursor){.lane = lane->track, .is_gpu = table == KS_TABLE_gpu};
-    if (cursor->is_gpu) {
-        ks_gpu_scan_open(&cursor->scan.gpu, sweep->trace, gpu_columns, lane->row_begin,
-                         lane->row_end);
-    } else {
-        ks_slice_scan_open(&cursor->scan.slice, sweep->trace, slice_columns, lane->row_begin,
-                           lane->row_end);
-    }
-    sweep->cursor_count++;
-    enum ks_status status = refill(cursor, err);
-    if (status == KS_END) {
+    *cursor = (struct ks_sweep_cursor){.lane = lane->track,
+                                       .is_gpu = table == KS_TABLE_gpu,
+                                       .row = lane->row_begin,
+                                       .row_end = lane->row_end};
+    KS_TRY(enter_window(sweep, cursor, err));
+    push(sweep, &(struct ks_sweep_next){start_of(cursor), sweep->cursor_count++});
+    return KS_OK;
+}
+
+static enum ks_status add_windows(struct ks_lane_sweep *sweep, enum ks_table_id table,
+                                  struct ks_err *err)
+{
+    size_t count = 0;
+    const struct ks_lane *lanes = ks_lane_sweep_lanes(sweep->trace, table, sweep->source, &count);
+    if (count == 0) {
         return KS_OK;
     }
-    KS_TRY(status);
-    sweep->heap[sweep->heap_count] = sweep->cursor_count - 1;
-    lift(sweep, sweep->heap_count++);
-    return KS_OK;
+    struct ks_sweep_windows *windows = &sweep->windows[table == KS_TABLE_gpu];
+    uint64_t chunk_rows = ks_trace_chunk_rows(sweep->trace);
+    windows->first_chunk = lanes[0].row_begin / chunk_rows;
+    windows->count =
+        (size_t)((lanes[count - 1].row_end - 1) / chunk_rows - windows->first_chunk) + 1;
+    windows->list = ks_new(sweep->scratch, struct ks_sweep_window *, windows->count);
+    return windows->list ? KS_OK
+                         : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                   "Cannot merge lanes: chunks=%zu", windows->count);
 }
 
 static enum ks_status add_lanes(struct ks_lane_sweep *sweep, enum ks_table_id table,
@@ -133,6 +257,7 @@ static enum ks_status add_lanes(struct ks_lane_sweep *sweep, enum ks_table_id ta
     enum ks_track_kind wanted = table == KS_TABLE_gpu ? KS_TRACK_DEVICE : KS_TRACK_THREAD;
     size_t count = 0;
     const struct ks_lane *lanes = ks_lane_sweep_lanes(sweep->trace, table, sweep->source, &count);
+    KS_TRY(add_windows(sweep, table, err));
     for (size_t i = 0; i < count; i++) {
         if (ks_trace_track(sweep->trace, lanes[i].track)->kind == wanted) {
             KS_TRY(add_lane(sweep, table, &lanes[i], err));
@@ -149,7 +274,7 @@ static enum ks_status open_lanes(struct ks_lane_sweep *sweep, unsigned lanes, st
     ks_lane_sweep_lanes(sweep->trace, KS_TABLE_gpu, sweep->source, &gpus);
     sweep->cursor_capacity = slices + gpus;
     sweep->cursors = ks_new(sweep->scratch, struct ks_sweep_cursor, slices + gpus + 1);
-    sweep->heap = ks_new(sweep->scratch, size_t, slices + gpus + 1);
+    sweep->heap = ks_new(sweep->scratch, struct ks_sweep_next, slices + gpus + 1);
     if (!sweep->cursors || !sweep->heap) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot merge lanes: count=%zu",
                        slices + gpus);
@@ -176,11 +301,8 @@ enum ks_status ks_lane_sweep_open(struct ks_lane_sweep *sweep, const struct ks_t
 void ks_lane_sweep_close(struct ks_lane_sweep *sweep)
 {
     for (size_t i = 0; i < sweep->cursor_count; i++) {
-        struct ks_sweep_cursor *cursor = &sweep->cursors[i];
-        if (cursor->is_gpu) {
-            ks_gpu_scan_close(&cursor->scan.gpu);
-        } else {
-            ks_slice_scan_close(&cursor->scan.slice);
+        if (sweep->cursors[i].window) {
+            leave_window(sweep, &sweep->cursors[i]);
         }
     }
     ks_arena_rewind(sweep->scratch, sweep->mark);
@@ -189,9 +311,9 @@ void ks_lane_sweep_close(struct ks_lane_sweep *sweep)
 
 static void show_row(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *row)
 {
-    size_t i = cursor->index;
     if (cursor->is_gpu) {
-        const struct ks_gpu_cols *col = &cursor->scan.gpu.col;
+        size_t i = (size_t)(cursor->row - cursor->window->scan.gpu.row);
+        const struct ks_gpu_cols *col = &cursor->window->scan.gpu.col;
         *row = (struct ks_sweep_row){.start_ns = col->start_ns[i],
                                      .end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]),
                                      .launch_ns = col->launch_ns[i],
@@ -202,7 +324,8 @@ static void show_row(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *
                                      .category = col->category[i],
                                      .flags = col->flags[i]};
     } else {
-        const struct ks_slice_cols *col = &cursor->scan.slice.col;
+        size_t i = (size_t)(cursor->row - cursor->window->scan.slice.row);
+        const struct ks_slice_cols *col = &cursor->window->scan.slice.col;
         *row = (struct ks_sweep_row){.start_ns = col->start_ns[i],
                                      .end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]),
                                      .launch_ns = KS_TIME_NONE,
@@ -213,31 +336,18 @@ static void show_row(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *
     }
 }
 
-static enum ks_status advance(struct ks_sweep_cursor *cursor, struct ks_err *err)
-{
-    cursor->index++;
-    if (cursor->is_gpu) {
-        if (cursor->index < cursor->scan.gpu.count) {
-            cursor->start_ns = cursor->scan.gpu.col.start_ns[cursor->index];
-            return KS_OK;
-        }
-    } else if (cursor->index < cursor->scan.slice.count) {
-        cursor->start_ns = cursor->scan.slice.col.start_ns[cursor->index];
-        return KS_OK;
-    }
-    return refill(cursor, err);
-}
-
 enum ks_status ks_lane_sweep_next(struct ks_lane_sweep *sweep, struct ks_sweep_row *row,
                                   struct ks_err *err)
 {
     if (sweep->heap_count == 0) {
         return KS_END;
     }
-    struct ks_sweep_cursor *cursor = &sweep->cursors[sweep->heap[0]];
+    struct ks_sweep_cursor *cursor = &sweep->cursors[sweep->heap[0].cursor];
     show_row(cursor, row);
-    enum ks_status status = advance(cursor, err);
-    if (status == KS_END) {
+    enum ks_status status = advance(sweep, cursor, err);
+    if (status == KS_OK) {
+        sweep->heap[0].start_ns = start_of(cursor);
+    } else if (status == KS_END) {
         sweep->heap[0] = sweep->heap[--sweep->heap_count];
         status = KS_OK;
     }

@@ -1,5 +1,6 @@
 /* Rows of several lanes (threads and devices) of one source as one stream in order of start time;
- * ties by the order of lanes. Memory is one open scan a lane. */
+ * ties by the order of lanes. Memory is 56 bytes a lane, and an open scan for each chunk in which
+ * some lane stands: a million threads may lie in a few chunks. */
 #ifndef KS_ANALYZE_LANE_SWEEP_H
 #define KS_ANALYZE_LANE_SWEEP_H
 
@@ -19,10 +20,24 @@ struct ks_sweep_row {
 };
 
 struct ks_sweep_cursor;
+struct ks_sweep_window;
 
 /* Lanes of one source in a table; NULL when there is none. */
 const struct ks_lane *ks_lane_sweep_lanes(const struct ks_trace *trace, enum ks_table_id table,
                                           uint32_t source, size_t *count);
+
+/* Tracks of one source, which follow each other. Arrays by track have a place for track 0, too. */
+struct ks_track_range {
+    uint32_t begin;
+    uint32_t count;
+};
+struct ks_track_range ks_lane_sweep_tracks(const struct ks_trace *trace, uint32_t source);
+
+static inline size_t ks_track_range_index(const struct ks_track_range *range, uint32_t track)
+{
+    KS_DCHECK(track == 0 || track - range->begin < range->count);
+    return track == 0 ? 0 : (size_t)(track - range->begin) + 1;
+}
 
 /* Which lanes a sweep has; device lanes come before thread lanes. */
 enum { KS_SWEEP_DEVICES = 1, KS_SWEEP_THREADS = 2 };
@@ -35,8 +50,17 @@ struct ks_lane_sweep {
     struct ks_sweep_cursor *cursors;
     size_t cursor_count;
     size_t cursor_capacity;
-    size_t *heap; /* indexes of cursors that have rows, the earliest first */
+    struct ks_sweep_next {
+        int64_t start_ns;
+        size_t cursor; /* index */
+    } * heap;          /* of cursors that have rows, the earliest first */
     size_t heap_count;
+    struct ks_sweep_windows {
+        struct ks_sweep_window **list; /* by chunk from the first on; NULL: no cursor is there */
+        uint64_t first_chunk;
+        size_t count;
+    } windows[2]; /* of threads and of devices */
+    struct ks_sweep_window *spare;
 };
 
 /* Opens all lanes of the source that `lanes` (KS_SWEEP_*) asks for; needs no close after an error.

@@ -20,7 +20,7 @@
 #include "base/grow.h"
 #include "measure/sum.h"
 
-enum { NONE = UINT32_MAX, SEARCH_MAX = 4096, COMPACT_DEPTH = 64 };
+enum { NONE = UINT32_MAX, SEARCH_MAX = 256, COMPACT_DEPTH = 64 };
 
 /* Sums of memory and GPU time of a row or of its children. */
 struct use {

@@ -22,6 +22,7 @@ enum event_kind { EVENT_NONE, EVENT_BACKWARD, EVENT_UPDATE };
 struct event {
     int64_t start_ns;
     enum event_kind kind;
+    size_t backwards; /* of the events before this one */
 };
 
 struct label {
@@ -33,6 +34,7 @@ struct lane_state {
     struct label *labels; /* open regions, the innermost last */
     size_t label_count;
     size_t label_capacity;
+    int64_t label_until_ns; /* last end of all regions so far */
     int64_t op_start_ns;
     int64_t op_end_ns;
     uint8_t op_code;
@@ -52,8 +54,9 @@ struct builder {
     struct ks_analyzer *analyzer;
     struct ks_phase_timeline *timeline;
     struct lane_state *states; /* one a lane of the time line */
-    uint32_t *lane_of;         /* by track: 1 + index of the lane */
-    uint16_t *names;           /* flags by string id */
+    struct ks_track_range tracks;
+    uint32_t *lane_of; /* by track in them: 1 + index of the lane */
+    uint16_t *names;   /* flags by string id */
     const struct ks_step_span_fact *steps;
     size_t step_count;
     size_t step_at; /* starts and ends of steps that the sweep has passed */
@@ -220,9 +223,10 @@ static enum ks_status note_event(struct builder *b, int64_t ns, enum event_kind 
     if (last && last->kind == kind && !b->has_operator) {
         return KS_OK;
     }
+    size_t backwards = last ? last->backwards + (last->kind == EVENT_BACKWARD) : 0;
     KS_TRY(
         ks_grow(&b->events, b->event_count, &b->event_capacity, sizeof(*b->events), "phases", err));
-    b->events[b->event_count++] = (struct event){ns, kind};
+    b->events[b->event_count++] = (struct event){ns, kind, backwards};
     b->has_operator = false;
     b->epoch++;
     return KS_OK;
@@ -256,6 +260,8 @@ static enum ks_status open_label(struct builder *b, size_t lane, const struct ks
     KS_TRY(ks_grow(&state->labels, state->label_count, &state->label_capacity,
                    sizeof(*state->labels), "phases", err));
     state->labels[state->label_count++] = (struct label){row->end_ns, code};
+    state->label_until_ns =
+        row->end_ns > state->label_until_ns ? row->end_ns : state->label_until_ns;
     if (code == KS_PHASE_BACKWARD) {
         if (lane != b->main_lane && row->end_ns > b->backward_until_ns) {
             b->backward_until_ns = row->end_ns;
@@ -340,15 +346,9 @@ static unsigned flags_of(struct builder *b, uint32_t name)
     return b->names[name];
 }
 
-/* Is some region open on the thread at `ns`? */
-static bool has_label(struct lane_state *state, int64_t ns)
+static size_t lane_index(const struct builder *b, uint32_t track)
 {
-    for (size_t i = state->label_count; i > 0; i--) {
-        if (state->labels[i - 1].end_ns > ns) {
-            return true;
-        }
-    }
-    return false;
+    return b->lane_of[ks_track_range_index(&b->tracks, track)] - 1;
 }
 
 static enum ks_status note_row(struct builder *b, const struct ks_sweep_row *row,
@@ -360,10 +360,10 @@ static enum ks_status note_row(struct builder *b, const struct ks_sweep_row *row
     }
     unsigned flags = flags_of(b, row->name);
     bool is_label = ks_phase_names_label(flags) != KS_PHASE_COUNT;
-    size_t lane = b->lane_of[row->lane] - 1;
+    size_t lane = lane_index(b, row->lane);
     struct lane_state *state = &b->states[lane];
     if (!is_label &&
-        (!is_op || state->op_end_ns > row->start_ns || has_label(state, row->start_ns))) {
+        (!is_op || state->op_end_ns > row->start_ns || state->label_until_ns > row->start_ns)) {
         return KS_OK;
     }
     KS_TRY(advance(b, b->main_lane, row->start_ns, err));
@@ -406,17 +406,17 @@ static const struct ks_step_span_fact *step_at(const struct builder *b, int64_t 
     return begin > 0 && ns < b->steps[begin - 1].end_ns ? &b->steps[begin - 1] : NULL;
 }
 
+/* Backward events before `ns`. */
+static size_t backwards_before(const struct builder *b, int64_t ns)
+{
+    size_t next = event_after(b, ns);
+    const struct event *last = next > 0 ? &b->events[next - 1] : NULL;
+    return last ? last->backwards + (last->kind == EVENT_BACKWARD) : 0;
+}
+
 static bool has_backward(const struct builder *b, const struct ks_step_span_fact *step)
 {
-    for (size_t i = event_after(b, step->start_ns); i < b->event_count; i++) {
-        if (b->events[i].start_ns >= step->end_ns) {
-            break;
-        }
-        if (b->events[i].kind == EVENT_BACKWARD) {
-            return true;
-        }
-    }
-    return false;
+    return backwards_before(b, step->end_ns) > backwards_before(b, step->start_ns);
 }
 
 /* Forward is what a backward follows in its step before an update does, and all in a step without
@@ -528,21 +528,22 @@ static enum ks_status list_lanes(struct builder *b, uint32_t source, struct ks_e
     const struct ks_lane *lanes = ks_lane_sweep_lanes(trace, KS_TABLE_slice, source, &count);
     b->timeline->lanes = ks_alloc(count + 1, sizeof(*b->timeline->lanes));
     b->states = ks_alloc(count + 1, sizeof(*b->states));
-    b->lane_of = ks_alloc(ks_trace_track_count(trace) + 1, sizeof(*b->lane_of));
-    b->names = ks_alloc((size_t)ks_trace_str_count(trace) + 1, sizeof(*b->names));
-    if (!b->timeline->lanes || !b->states || !b->lane_of || !b->names) {
+    b->tracks = ks_lane_sweep_tracks(trace, source);
+    b->lane_of = ks_alloc((size_t)b->tracks.count + 1, sizeof(*b->lane_of));
+    if (!b->timeline->lanes || !b->states || !b->lane_of) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep phases: lanes=%zu", count);
     }
     for (size_t i = 0; i < count; i++) {
         if (ks_trace_track(trace, lanes[i].track)->kind == KS_TRACK_THREAD) {
             size_t at = b->timeline->lane_count++;
             b->timeline->lanes[at].track = lanes[i].track;
-            b->states[at] = (struct lane_state){.op_end_ns = INT64_MIN, .cursor_ns = INT64_MIN};
-            b->lane_of[lanes[i].track] = (uint32_t)at + 1;
+            b->states[at] = (struct lane_state){
+                .op_end_ns = INT64_MIN, .label_until_ns = INT64_MIN, .cursor_ns = INT64_MIN};
+            b->lane_of[ks_track_range_index(&b->tracks, lanes[i].track)] = (uint32_t)at + 1;
         }
     }
     uint32_t thread = ks_step_lookup_thread(b->analyzer->facts, source);
-    b->main_lane = thread != 0 ? b->lane_of[thread] - 1 : 0;
+    b->main_lane = thread != 0 ? lane_index(b, thread) : 0;
     return KS_OK;
 }
 
@@ -583,11 +584,13 @@ static enum ks_status build(struct builder *b, uint32_t source, struct ks_err *e
 }
 
 enum ks_status ks_phase_timeline_build(struct ks_analyzer *analyzer, uint32_t source,
-                                       struct ks_phase_timeline *timeline, struct ks_err *err)
+                                       uint16_t *names, struct ks_phase_timeline *timeline,
+                                       struct ks_err *err)
 {
     struct ks_step_range range = analyzer->facts->step_span_ranges[source];
     struct builder b = {.analyzer = analyzer,
                         .timeline = timeline,
+                        .names = names,
                         .steps = analyzer->facts->step_spans + range.begin,
                         .step_count = range.end - range.begin,
                         .backward_until_ns = INT64_MIN};
@@ -597,7 +600,6 @@ enum ks_status ks_phase_timeline_build(struct ks_analyzer *analyzer, uint32_t so
     }
     ks_free(b.states);
     ks_free(b.lane_of);
-    ks_free(b.names);
     ks_free(b.events);
     ks_free(b.softmaxes);
     ks_free(b.copies);
@@ -635,10 +637,16 @@ static enum ks_phase find_in(const struct ks_phase_pieces *pieces, int64_t ns)
 enum ks_phase ks_phase_timeline_find(const struct ks_phase_timeline *timeline, uint32_t track,
                                      int64_t ns)
 {
-    for (size_t i = 0; i < timeline->lane_count; i++) {
-        if (timeline->lanes[i].track == track) {
-            return find_in(&timeline->lanes[i].pieces, ns);
+    size_t begin = 0; /* lanes ascend by track */
+    size_t end = timeline->lane_count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        if (timeline->lanes[middle].track < track) {
+            begin = middle + 1;
+        } else {
+            end = middle;
         }
     }
-    return KS_PHASE_OTHER;
+    bool is_there = begin < timeline->lane_count && timeline->lanes[begin].track == track;
+    return is_there ? find_in(&timeline->lanes[begin].pieces, ns) : KS_PHASE_OTHER;
 }

@@ -32,10 +32,11 @@ struct ks_phase_timeline {
     size_t lane_count;
 };
 
-/* Builds the time line; `timeline` zeroed. Release it also after an error. */
+/* Builds the time line; `timeline` zeroed. Release it also after an error. `names`: flags by string
+ * id, which sources share; zeroed before the first. */
 enum ks_status ks_phase_timeline_build(struct ks_analyzer *analyzer, uint32_t source,
-                                       struct ks_phase_timeline *timeline, struct ks_err *err)
-    KS_MUST_CHECK;
+                                       uint16_t *names, struct ks_phase_timeline *timeline,
+                                       struct ks_err *err) KS_MUST_CHECK;
 void ks_phase_timeline_release(struct ks_phase_timeline *timeline);
 
 /* Phase of a call that started at `ns` on the thread; KS_PHASE_OTHER when it is in none. */

@@ -166,13 +166,19 @@ static enum ks_status share_source(struct ks_analyzer *analyzer, uint32_t source
 
 enum ks_status ks_phases_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
+    size_t name_count = (size_t)ks_trace_str_count(analyzer->trace) + 1;
+    uint16_t *names = ks_new(&analyzer->scratch, uint16_t, name_count);
+    if (!names) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep phases: names=%zu",
+                       name_count);
+    }
     for (uint32_t i = 0; i < ks_trace_source_count(analyzer->trace); i++) {
         struct ks_step_range range = analyzer->facts->step_ranges[i];
         if (range.begin == range.end) {
             continue;
         }
         struct ks_phase_timeline timeline = {0};
-        enum ks_status status = ks_phase_timeline_build(analyzer, i, &timeline, err);
+        enum ks_status status = ks_phase_timeline_build(analyzer, i, names, &timeline, err);
         if (status == KS_OK) {
             status = share_source(analyzer, i, &timeline, err);
         }

@@ -104,11 +104,26 @@ static int compare_uses(const void *left, const void *right, void *user)
     return order ? order : (a->place > b->place) - (a->place < b->place);
 }
 
+static bool is_same_group(const struct ks_place_use *a, const struct ks_place_use *b)
+{
+    return a->op.v == b->op.v && a->kind == b->kind;
+}
+
 static void sort_uses(struct ks_facts *facts)
 {
-    if (facts->place_use_count > 0) {
-        qsort_r(facts->place_uses, facts->place_use_count, sizeof(*facts->place_uses), compare_uses,
-                facts);
+    struct ks_place_use *uses = facts->place_uses;
+    size_t count = facts->place_use_count;
+    if (count > 0) {
+        qsort_r(uses, count, sizeof(*uses), compare_uses, facts);
+    }
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        int64_t calls = 0;
+        for (end = begin; end < count && is_same_group(&uses[begin], &uses[end]); end++) {
+            calls += uses[end].calls;
+        }
+        for (size_t i = begin; i < end; i++) {
+            uses[i].all_calls = calls;
+        }
     }
 }
 
@@ -183,23 +198,31 @@ enum ks_status ks_place_table_adopt(const struct ks_facts *framed, struct ks_fac
     return KS_OK;
 }
 
+/* The first of a group has most calls. */
 bool ks_places_find(const struct ks_facts *facts, struct ks_strid op, enum ks_place_kind kind,
                     struct ks_place_match *match)
 {
-    int64_t calls = 0;
-    *match = (struct ks_place_match){0};
-    for (size_t i = 0; i < facts->place_use_count; i++) {
-        const struct ks_place_use *use = &facts->place_uses[i];
-        if (use->op.v != op.v || use->kind != kind) {
-            continue;
+    struct ks_str name = ks_trace_str(facts->trace, op);
+    size_t begin = 0;
+    size_t end = facts->place_use_count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        const struct ks_place_use *use = &facts->place_uses[middle];
+        int order = ks_str_compare(ks_trace_str(facts->trace, use->op), name);
+        if (order < 0 || (order == 0 && use->kind < kind)) {
+            begin = middle + 1;
+        } else {
+            end = middle;
         }
-        if (!match->place) { /* the first has most calls */
-            match->place = &facts->places[use->place];
-            match->calls = use->calls;
-            match->total_ns = use->total_ns;
-        }
-        calls += use->calls;
     }
-    match->share = match->place ? (double)match->calls / (double)calls : 0;
-    return match->place != NULL;
+    *match = (struct ks_place_match){0};
+    const struct ks_place_use *use = &facts->place_uses[begin];
+    if (begin == facts->place_use_count || use->op.v != op.v || use->kind != kind) {
+        return false;
+    }
+    *match = (struct ks_place_match){.place = &facts->places[use->place],
+                                     .calls = use->calls,
+                                     .total_ns = use->total_ns,
+                                     .share = (double)use->calls / (double)use->all_calls};
+    return true;
 }

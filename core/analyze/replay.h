@@ -35,6 +35,32 @@ enum {
     KS_REPLAY_SMALL_PREPARED = 8, /* host operators directly before them */
     KS_REPLAY_ROUND_TRIP = 16,    /* bring a tensor to the host, work on it there, take it back */
     KS_REPLAY_BETWEEN = 32,       /* none: the time between two of these that follow each other */
+    KS_REPLAY_MEMORY = 256,       /* none: calls that take memory of a device or give it back */
+    KS_REPLAY_BEFORE_FREE = 512,  /* none: code of the program directly before it gives some back */
+    KS_REPLAY_COLLECTIVE = 1024,  /* start collectives */
+};
+
+/* What a run can make smaller: stretches of a thread (struct ks_work_span) with the work that they
+ * launch, and kernels by name. */
+enum {
+    KS_REPLAY_OPTIMIZER = 1,   /* the optimizer's step */
+    KS_REPLAY_RETUNED = 2,     /* convolutions that tried algorithms */
+    KS_REPLAY_ATTENTION = 4,   /* attention in single operators */
+    KS_REPLAY_MATH = 8,        /* ... of scaled_dot_product_attention */
+    KS_REPLAY_EFFICIENT = 16,  /* attention by torch's memory-efficient kernel */
+    KS_REPLAY_MISALIGNED = 32, /* products whose rows are not aligned */
+    KS_REPLAY_CONVERSION = 64, /* kernels that turn NCHW into NHWC and back */
+    KS_REPLAY_NCHW = 128,      /* kernels that are faster in NHWC */
+    KS_REPLAY_SHRINKS_MAX = 4,
+};
+
+/* Of what has one of the marks, parts of the host's time and of the GPU's stay. Marks 0: nothing
+ * has. Where a stretch or work has marks of several, the parts multiply. */
+struct ks_replay_shrink {
+    unsigned marks;
+    double host_part;
+    double work_part; /* 0: the work is not there */
+    bool drops_waits; /* what repairs it does not wait for the GPU */
 };
 
 struct ks_replay_change {
@@ -48,11 +74,15 @@ struct ks_replay_change {
     double short_factor;  /* part of GPU work of KS_REPLAY_SHORT_NS_MAX and less that stays */
     bool waits_for_ranks; /* collectives take as long as recorded; else as on the rank that
                            * arrived last, where nobody else is waited for */
+    struct ks_replay_shrink shrinks[KS_REPLAY_SHRINKS_MAX];
+    bool keeps_collectives;   /* collectives of operators that are left out run all the same */
+    double collective_factor; /* part of the time of collectives that stays */
 };
 
 /* Nothing is different, but that no rank waits for another. */
 #define KS_REPLAY_UNCHANGED                                                                        \
-    ((struct ks_replay_change){.launch_factor = 1, .gap_factor = 1, .short_factor = 1})
+    ((struct ks_replay_change){                                                                    \
+        .launch_factor = 1, .gap_factor = 1, .short_factor = 1, .collective_factor = 1})
 
 struct ks_replay;
 

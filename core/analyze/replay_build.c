@@ -3,6 +3,7 @@
 #include "analyze/replay_model.h"
 #include "analyze/step_lookup.h"
 #include "analyze/what_if.h"
+#include "base/map.h"
 
 enum { STEPS_MIN = 2 };
 
@@ -69,13 +70,14 @@ static bool is_on_host(const struct ks_step *step)
 static enum ks_status add_step_thread(struct ks_replay_scope *scope, struct ks_err *err)
 {
     struct ks_analyzer *analyzer = scope->analyzer;
-    uint32_t track_count = ks_trace_track_count(analyzer->trace);
-    scope->thread_of = ks_new(&analyzer->scratch, uint16_t, track_count + 1);
+    scope->tracks = ks_lane_sweep_tracks(analyzer->trace, scope->source);
+    scope->thread_of = ks_new(&analyzer->scratch, uint16_t, (size_t)scope->tracks.count + 1);
     if (!scope->thread_of) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: tracks=%u",
-                       track_count);
+                       scope->tracks.count);
     }
-    scope->thread_of[ks_step_lookup_thread(analyzer->facts, scope->source)] = 1;
+    uint32_t thread = ks_step_lookup_thread(analyzer->facts, scope->source);
+    scope->thread_of[ks_track_range_index(&scope->tracks, thread)] = 1;
     scope->thread_count = 1;
     return KS_OK;
 }
@@ -102,6 +104,7 @@ static enum ks_status try_build(struct ks_replay_scope *scope, struct ks_replay 
     if (replay->work_count == 0) {
         return KS_OK;
     }
+    KS_TRY(ks_replay_add_spans(scope, replay, err));
     KS_TRY(ks_replay_add_points(scope, replay, fits, err));
     *made = *fits ? replay : NULL;
     return KS_OK;
@@ -130,24 +133,27 @@ enum ks_status ks_replay_build(struct ks_analyzer *analyzer, uint32_t source,
 
 /* ------------------------------------------------------------ ranks */
 
-/* Are the sources the ranks of one job? */
-static bool are_ranks(const struct ks_facts *facts)
+/* Are the sources the ranks of one job: each with a rank of its own, and a replay? */
+static enum ks_status find_ranks(struct ks_facts *facts, struct ks_err *err)
 {
+    struct ks_map ranks;
+    ks_map_init(&ranks);
     uint32_t count = ks_trace_source_count(facts->trace);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!facts->replays[i] || ks_trace_source(facts->trace, i)->rank < 0) {
-            return false;
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
+    enum ks_status status = KS_OK;
+    facts->are_ranks = count > 1;
+    for (uint32_t i = 0; i < count && facts->are_ranks; i++) {
+        bool is_new = false;
         int64_t rank = ks_trace_source(facts->trace, i)->rank;
-        for (uint32_t other = 0; other < i; other++) {
-            if (rank == ks_trace_source(facts->trace, other)->rank) {
-                return false;
-            }
+        facts->are_ranks = facts->replays[i] && rank >= 0;
+        if (facts->are_ranks && !ks_map_put(&ranks, (uint64_t)rank, 0, &is_new)) {
+            status =
+                ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot replay steps: sources=%u", count);
+            break;
         }
+        facts->are_ranks = facts->are_ranks && is_new;
     }
-    return count > 1;
+    ks_map_release(&ranks);
+    return status;
 }
 
 /* The index-th collective from `*at` on, by launch; NULL past the last. */
@@ -241,7 +247,7 @@ enum ks_status ks_replays_compute(struct ks_analyzer *analyzer, struct ks_err *e
         limits.steps = enough_steps(facts, i);
         KS_TRY(ks_replay_build(analyzer, i, &limits, &facts->replays[i], err));
     }
-    facts->are_ranks = are_ranks(facts);
+    KS_TRY(find_ranks(facts, err));
     if (facts->are_ranks) {
         KS_TRY(find_alone(analyzer, err));
     }

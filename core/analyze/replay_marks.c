@@ -4,8 +4,35 @@
 
 #include "analyze/replay_points.h"
 
+enum { COMM_DEPTH_MAX = 64 }; /* rows between such an operator and its call; in torch some five */
+
+/* The outermost operator around the call that is there to start a collective. */
+static void mark_collective(struct ks_replay_list *list)
+{
+    static const char *const begins[] = {
+        "c10d::", "_c10d_functional::", "c10d_functional::", "record_param_comms"};
+    size_t at = list->open_count > COMM_DEPTH_MAX ? list->open_count - COMM_DEPTH_MAX : 0;
+    for (; at < list->open_count; at++) {
+        struct ks_replay_row *row = &list->open[at];
+        struct ks_str name =
+            ks_trace_str(list->scope->analyzer->trace, (struct ks_strid){row->name});
+        for (size_t i = 0; i < KS_COUNT_OF(begins); i++) {
+            if (list->items[row->begin].is_op && ks_str_starts(name, ks_str_from(begins[i]))) {
+                row->is_comm = true;
+                return;
+            }
+        }
+    }
+}
+
 void ks_replay_mark_call(struct ks_replay_list *list, const struct ks_replay_call *call)
 {
+    for (uint32_t i = call->work_begin; i < call->work_end; i++) {
+        if (list->replay->works[i].is_collective) {
+            mark_collective(list);
+            break;
+        }
+    }
     if (list->aten_depth == 0) {
         return;
     }
@@ -22,8 +49,8 @@ void ks_replay_mark_call(struct ks_replay_list *list, const struct ks_replay_cal
 
 static void mark(struct ks_replay_list *list, uint32_t begin, uint32_t end, unsigned marks)
 {
-    list->items[begin].marks |= (uint8_t)marks;
-    list->items[end].marks |= (uint8_t)marks;
+    list->items[begin].marks |= (uint16_t)marks;
+    list->items[end].marks |= (uint16_t)marks;
 }
 
 /* Host operators, and for a read the one that computes the value; the operator that was closed

@@ -2,6 +2,7 @@
 #ifndef KS_ANALYZE_REPLAY_MODEL_H
 #define KS_ANALYZE_REPLAY_MODEL_H
 
+#include "analyze/lane_sweep.h"
 #include "analyze/registry.h"
 #include "analyze/replay.h"
 #include "measure/sum.h"
@@ -26,7 +27,7 @@ struct ks_replay_point {
     uint32_t item;   /* call: index into calls; step: index; else 0 */
     uint16_t thread; /* index within the replay */
     uint8_t kind;    /* enum ks_replay_kind */
-    uint8_t marks;   /* KS_REPLAY_*: an operator that can be left out */
+    uint16_t marks;  /* KS_REPLAY_*: an operator, or KS_REPLAY_BEFORE_FREE, that can be left out */
     bool is_empty;   /* the row takes no time */
     bool is_frame;   /* Python frame */
     bool is_op;      /* operator */
@@ -40,6 +41,7 @@ struct ks_replay_call {
     unsigned flags;   /* KS_NAME_* */
     int64_t own_ns;   /* it takes at least that long */
     int64_t tail_ns;  /* from the end of the awaited work to its own */
+    bool is_memory;   /* takes memory of a device or gives it back */
 };
 
 struct ks_replay_work {
@@ -55,16 +57,26 @@ struct ks_replay_work {
     uint32_t before;         /* on its stream, in order of launch; KS_REPLAY_NO_WORK */
     uint32_t stream;         /* index within the replay */
     uint32_t launch_lane;
-    uint32_t step;     /* the number of steps: it makes none longer */
-    uint8_t copy_mark; /* KS_REPLAY_SMALL_COPY or 0 */
+    uint32_t step;        /* the number of steps: it makes none longer */
+    uint8_t copy_mark;    /* KS_REPLAY_SMALL_COPY or 0 */
+    uint8_t shrink_marks; /* KS_REPLAY_OPTIMIZER and so on */
     bool is_collective;
     bool is_first;    /* nothing was seen before it on its stream */
     bool is_launched; /* its call was found */
 };
 
+/* A stretch of a thread with marks begins or ends. */
+struct ks_replay_edge {
+    int64_t at_ns;
+    uint8_t marks;
+    bool is_begin;
+};
+
 struct ks_replay {
     struct ks_replay_point *points; /* by time */
     size_t point_count;
+    struct ks_replay_edge *edges; /* by time, ends first */
+    size_t edge_count;
     struct ks_replay_call *calls;
     size_t call_count;
     struct ks_replay_work *works; /* in order of launch */
@@ -95,7 +107,8 @@ struct ks_replay_scope {
     int64_t start_ns; /* of the first step on the host */
     int64_t end_ns;   /* of the last step on the host */
     int64_t gpu_end_ns;
-    uint16_t *thread_of; /* by track: index of the thread + 1, 0: it drives nothing */
+    struct ks_track_range tracks;
+    uint16_t *thread_of; /* by track in them: index of the thread + 1, 0: it drives nothing */
     size_t thread_count;
 };
 
@@ -114,6 +127,10 @@ enum ks_status ks_replay_add_works(struct ks_replay_scope *scope, struct ks_repl
                                    bool *fits, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_replay_add_points(struct ks_replay_scope *scope, struct ks_replay *replay,
                                     bool *fits, struct ks_err *err) KS_MUST_CHECK;
+
+/* Marks works by the stretches that launch them, and adds the edges of those; works are there. */
+enum ks_status ks_replay_add_spans(const struct ks_replay_scope *scope, struct ks_replay *replay,
+                                   struct ks_err *err) KS_MUST_CHECK;
 
 /* What held each work; works are in order of launch and know their streams. `free_ns`, by stream:
  * end of the work from before the first step, KS_TIME_NONE: there was none. */

@@ -59,6 +59,10 @@ static enum ks_status close_row(struct ks_replay_list *list, struct ks_replay_ro
         parent->child_count++;
         parent->child_ns = ks_sum_add(parent->child_ns, ks_sum_sub(row->end_ns, row->start_ns));
     }
+    if (row->is_comm) {
+        list->items[row->begin].marks |= KS_REPLAY_COLLECTIVE;
+        list->items[row->end].marks |= KS_REPLAY_COLLECTIVE;
+    }
     list->aten_depth -= row->is_aten;
     if (row->is_aten && list->aten_depth == 0) {
         ks_replay_mark_outermost(list, row);
@@ -136,12 +140,15 @@ static enum ks_status add_call(struct ks_replay_list *list, const struct ks_slic
                                size_t i, bool is_cut, struct ks_err *err)
 {
     struct ks_replay_call call = {.awaited = KS_REPLAY_NO_WORK};
+    enum ks_memory_call memory = KS_MEMORY_CALL_NONE;
     if (!is_cut) {
         call.own_ns = scan->col.dur_ns[i];
         call.flags = ks_row_names_get(&list->scope->analyzer->names, scan->col.name[i]);
+        memory = ks_row_names_memory_call(&list->scope->analyzer->names, scan->col.name[i]);
+        call.is_memory = memory != KS_MEMORY_CALL_NONE;
     }
     find_works(list, scan->col.start_ns[i], scan->col.corr[i], &call.work_begin, &call.work_end);
-    if (call.work_begin == call.work_end && !(call.flags & KS_NAME_SYNC)) {
+    if (call.work_begin == call.work_end && !(call.flags & KS_NAME_SYNC) && !call.is_memory) {
         return KS_OK;
     }
     KS_TRY(
@@ -153,8 +160,10 @@ static enum ks_status add_call(struct ks_replay_list *list, const struct ks_slic
     }
     struct ks_replay_row row = {.start_ns = scan->col.start_ns[i],
                                 .end_ns = ks_sum_add(scan->col.start_ns[i], call.own_ns)};
+    bool is_alone = memory == KS_MEMORY_CALL_GIVES && list->aten_depth == 0;
     struct ks_replay_point point = {.item = (uint32_t)list->call_count++,
-                                    .kind = KS_REPLAY_CALL_BEGIN};
+                                    .kind = KS_REPLAY_CALL_BEGIN,
+                                    .marks = is_alone ? KS_REPLAY_BEFORE_FREE : 0};
     return open_row(list, &row, &point, err);
 }
 
@@ -225,7 +234,7 @@ static enum ks_status scan_lanes(struct ks_replay_list *list, struct ks_err *err
     const struct ks_lane *lanes =
         ks_lane_sweep_lanes(scope->analyzer->trace, KS_TABLE_slice, scope->source, &count);
     for (size_t i = 0; i < count && !is_full(list); i++) {
-        uint16_t thread = scope->thread_of[lanes[i].track];
+        uint16_t thread = scope->thread_of[ks_track_range_index(&scope->tracks, lanes[i].track)];
         if (thread > 0) {
             list->thread = (uint16_t)(thread - 1);
             list->lane = lanes[i].track;

@@ -17,6 +17,7 @@ struct ks_replay_row {
     uint32_t end;         /* known when it ended */
     uint32_t name;
     bool is_aten;
+    bool is_comm; /* starts a collective */
 };
 
 /* An outermost operator of aten, after it ended. */

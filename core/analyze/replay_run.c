@@ -17,7 +17,10 @@ struct run {
     double waiting_since_ns;
     uint32_t loader_depth;
     uint32_t dropping_threads;
-    uint32_t op_depth; /* operators open on all threads */
+    uint32_t shrink_depth[KS_REPLAY_SHRINKS_MAX]; /* stretches that are open */
+    size_t edge;                                  /* next one */
+    uint32_t memory_calls;                        /* open ones that are left out */
+    uint32_t op_depth;                            /* operators open on all threads */
     struct thread *threads;
     double *work_end_ns;
     double *stream_free_ns;
@@ -31,24 +34,50 @@ static double later(double a, double b)
 
 /* ------------------------------------------------------------ time of the host */
 
-/* Part of a stretch between two rows that stays. */
-static double part_of(const struct run *run, double passed_ns)
+/* Part of the host's time that stays in the stretches that are open. */
+static double host_part(const struct run *run)
 {
+    double part = 1;
+    for (size_t i = 0; i < KS_REPLAY_SHRINKS_MAX; i++) {
+        part *= run->shrink_depth[i] > 0 ? run->change.shrinks[i].host_part : 1;
+    }
+    return part;
+}
+
+static double work_part(const struct run *run, const struct ks_replay_work *work)
+{
+    double part = work->dur_ns <= KS_REPLAY_SHORT_NS_MAX ? run->change.short_factor : 1;
+    for (size_t i = 0; i < KS_REPLAY_SHRINKS_MAX; i++) {
+        bool is_marked = work->shrink_marks & run->change.shrinks[i].marks;
+        part *= is_marked ? run->change.shrinks[i].work_part : 1;
+    }
+    return part;
+}
+
+/* Part of a stretch between two rows, the second of them `next`, that stays. */
+static double part_of(const struct run *run, double passed_ns, const struct ks_replay_point *next)
+{
+    bool is_before_free = next->kind == KS_REPLAY_CALL_BEGIN &&
+                          (next->marks & KS_REPLAY_BEFORE_FREE) && run->op_depth == 0;
     if (run->loader_depth > 0) {
         return 1;
+    }
+    if (is_before_free && (run->change.drop & KS_REPLAY_BEFORE_FREE)) {
+        return 0;
     }
     if (passed_ns < KS_REPLAY_GAP_NS_MIN) {
         return run->change.launch_factor;
     }
-    return run->op_depth == 0 ? run->change.gap_factor : 1;
+    return run->op_depth == 0 && !is_before_free ? run->change.gap_factor : 1;
 }
 
-static void pass_time(struct run *run, int64_t until_ns)
+/* `next`: the point that the stretch leads to. */
+static void pass_time(struct run *run, int64_t until_ns, const struct ks_replay_point *next)
 {
     double passed_ns = (double)ks_sum_sub(until_ns, run->last_ns);
-    double part = part_of(run, passed_ns);
+    double part = part_of(run, passed_ns, next) * host_part(run);
     run->last_ns = until_ns;
-    if (run->dropping_threads > 0) {
+    if (run->dropping_threads > 0 || run->memory_calls > 0) {
         return;
     }
     if (run->waiting == UINT32_MAX) {
@@ -66,7 +95,7 @@ static void launch(struct run *run, uint32_t index)
 {
     const struct ks_replay_work *work = &run->replay->works[index];
     double start_ns = run->now_ns + (double)work->launch_delay_ns;
-    double part = work->dur_ns <= KS_REPLAY_SHORT_NS_MAX ? run->change.short_factor : 1;
+    double part = work_part(run, work);
     if (!work->is_first) {
         start_ns = later(start_ns,
                          run->stream_free_ns[work->stream] + part * (double)work->stream_delay_ns);
@@ -75,6 +104,7 @@ static void launch(struct run *run, uint32_t index)
         start_ns = later(start_ns, run->work_end_ns[work->other] + (double)work->other_delay_ns);
     }
     int64_t dur_ns = run->change.waits_for_ranks ? work->dur_ns : work->alone_ns;
+    part *= work->is_collective ? run->change.collective_factor : 1;
     run->work_end_ns[index] = start_ns + part * (double)dur_ns;
     double *free_ns = &run->stream_free_ns[work->stream];
     *free_ns = later(*free_ns, run->work_end_ns[index]);
@@ -84,17 +114,31 @@ static void launch(struct run *run, uint32_t index)
     }
 }
 
+static bool waits(const struct run *run)
+{
+    for (size_t i = 0; i < KS_REPLAY_SHRINKS_MAX; i++) {
+        if (run->shrink_depth[i] > 0 && run->change.shrinks[i].drops_waits) {
+            return false;
+        }
+    }
+    return run->waiting == UINT32_MAX;
+}
+
 static void begin_call(struct run *run, uint32_t index, bool is_dropped)
 {
     const struct ks_replay_call *call = &run->replay->calls[index];
+    run->memory_calls += call->is_memory && (run->change.drop & KS_REPLAY_MEMORY);
     for (uint32_t i = call->work_begin; i < call->work_end; i++) {
-        if (is_dropped) { /* what comes behind it on its stream finds the stream free */
-            run->work_end_ns[i] = run->stream_free_ns[run->replay->works[i].stream];
+        const struct ks_replay_work *work = &run->replay->works[i];
+        bool is_left_out = is_dropped && !(run->change.keeps_collectives && work->is_collective);
+        if (is_left_out || work_part(run, work) <= 0) {
+            /* what comes behind it on its stream finds the stream free */
+            run->work_end_ns[i] = run->stream_free_ns[work->stream];
         } else {
             launch(run, i);
         }
     }
-    if (call->awaited != KS_REPLAY_NO_WORK && !is_dropped && run->waiting == UINT32_MAX) {
+    if (call->awaited != KS_REPLAY_NO_WORK && !is_dropped && waits(run)) {
         run->waiting = index;
         run->waiting_since_ns = run->now_ns;
     }
@@ -102,11 +146,12 @@ static void begin_call(struct run *run, uint32_t index, bool is_dropped)
 
 static void end_call(struct run *run, uint32_t index)
 {
+    const struct ks_replay_call *call = &run->replay->calls[index];
+    run->memory_calls -= call->is_memory && (run->change.drop & KS_REPLAY_MEMORY);
     if (run->waiting != index) {
         return;
     }
-    const struct ks_replay_call *call = &run->replay->calls[index];
-    double end_ns = later(run->waiting_since_ns + (double)call->own_ns,
+    double end_ns = later(run->waiting_since_ns + host_part(run) * (double)call->own_ns,
                           run->work_end_ns[call->awaited] + (double)call->tail_ns);
     run->now_ns = end_ns;
     run->waiting = UINT32_MAX;
@@ -116,7 +161,7 @@ static void end_call(struct run *run, uint32_t index)
 
 static double cost_of(const struct run *run, const struct ks_replay_point *point)
 {
-    return point->cost_ns * run->change.cost_factor;
+    return point->cost_ns * run->change.cost_factor * host_part(run);
 }
 
 /* True: an operator begins that is left out. Between two that belong together time stands still. */
@@ -176,6 +221,25 @@ static void note_point(struct run *run, const struct ks_replay_point *point)
     }
 }
 
+/* Passes the time up to the edges that lie before the point or there. */
+static void pass_edges(struct run *run, const struct ks_replay_point *next)
+{
+    const struct ks_replay *replay = run->replay;
+    for (; run->edge < replay->edge_count; run->edge++) {
+        const struct ks_replay_edge *edge = &replay->edges[run->edge];
+        if (edge->at_ns > next->at_ns) {
+            return;
+        }
+        for (size_t i = 0; i < KS_REPLAY_SHRINKS_MAX; i++) {
+            if (edge->marks & run->change.shrinks[i].marks) {
+                pass_time(run, edge->at_ns, next);
+                run->shrink_depth[i] += edge->is_begin;
+                run->shrink_depth[i] -= !edge->is_begin;
+            }
+        }
+    }
+}
+
 static void walk(struct run *run)
 {
     const struct ks_replay *replay = run->replay;
@@ -189,7 +253,9 @@ static void walk(struct run *run)
         }
     }
     for (size_t i = 0; i < replay->point_count; i++) {
-        pass_time(run, replay->points[i].at_ns);
+        const struct ks_replay_point *point = &replay->points[i];
+        pass_edges(run, point);
+        pass_time(run, point->at_ns, point);
         note_point(run, &replay->points[i]);
     }
 }

@@ -1,11 +1,14 @@
 /* The GPU work of a replay, in order of launch. */
 #include <string.h>
 
+#include "analyze/kernel_layout.h"
 #include "analyze/lane_sweep.h"
 #include "analyze/replay_model.h"
 #include "base/alloc.h"
 #include "base/grow.h"
 #include "base/sort_runs.h"
+
+enum { LAYOUT_KNOWN = 1 };
 
 struct stream {
     bool is_used;    /* some work of the steps was seen */
@@ -21,6 +24,7 @@ struct work_list {
     size_t stream_count;
     size_t stream_capacity;
     uint32_t *stream_of; /* by track: index + 1, 0 none yet */
+    uint8_t *layout_of;  /* by string id: marks + LAYOUT_KNOWN, 0 not looked up */
     bool is_counted;     /* the device that is scanned makes steps longer */
 };
 
@@ -29,20 +33,21 @@ struct work_list {
 static enum ks_status find_stream(struct work_list *list, uint32_t track, uint32_t *index,
                                   struct ks_err *err)
 {
-    if (list->stream_of[track] == 0) {
+    uint32_t *stream = &list->stream_of[ks_track_range_index(&list->scope->tracks, track)];
+    if (*stream == 0) {
         KS_TRY(ks_grow(&list->streams, list->stream_count, &list->stream_capacity,
                        sizeof(*list->streams), "streams", err));
         list->streams[list->stream_count++] = (struct stream){.free_ns = KS_TIME_NONE};
-        list->stream_of[track] = (uint32_t)list->stream_count;
+        *stream = (uint32_t)list->stream_count;
     }
-    *index = list->stream_of[track] - 1;
+    *index = *stream - 1;
     return KS_OK;
 }
 
 /* Is there room for the thread among those that drive the GPU? */
 static bool add_thread(struct ks_replay_scope *scope, uint32_t track)
 {
-    uint16_t *thread = &scope->thread_of[track];
+    uint16_t *thread = &scope->thread_of[ks_track_range_index(&scope->tracks, track)];
     if (*thread == 0 && scope->thread_count < UINT16_MAX) {
         *thread = (uint16_t)++scope->thread_count;
     }
@@ -56,6 +61,16 @@ static uint8_t copy_mark(const struct ks_gpu_scan *scan, size_t i)
     return is_small ? KS_REPLAY_SMALL_COPY : 0;
 }
 
+static uint8_t layout_marks(struct work_list *list, uint32_t name)
+{
+    uint8_t *marks = &list->layout_of[name];
+    if (*marks == 0) {
+        struct ks_str text = ks_trace_str(list->scope->analyzer->trace, (struct ks_strid){name});
+        *marks = (uint8_t)(LAYOUT_KNOWN | ks_kernel_layout_marks(text));
+    }
+    return (uint8_t)(*marks & ~LAYOUT_KNOWN); /* marks of layouts are no 1 */
+}
+
 static enum ks_status add_work(struct work_list *list, const struct ks_gpu_scan *scan, size_t i,
                                struct ks_err *err)
 {
@@ -67,6 +82,7 @@ static enum ks_status add_work(struct work_list *list, const struct ks_gpu_scan 
                                   .alone_ns = scan->col.dur_ns[i],
                                   .is_collective = scan->col.flags[i] & KS_GPU_COMMUNICATION,
                                   .copy_mark = copy_mark(scan, i),
+                                  .shrink_marks = layout_marks(list, scan->col.name[i]),
                                   .launch_lane = scan->col.launch_lane[i]};
     KS_TRY(find_stream(list, scan->col.stream[i], &work.stream, err));
     struct stream *stream = &list->streams[work.stream];
@@ -94,8 +110,8 @@ static enum ks_status scan_lane(struct work_list *list, const struct ks_lane *la
     bool is_past = false;
     ks_gpu_scan_open(&scan, scope->analyzer->trace,
                      KS_COLUMN_BIT(KS_GPU_COL_start_ns) | KS_COLUMN_BIT(KS_GPU_COL_dur_ns) |
-                         KS_COLUMN_BIT(KS_GPU_COL_corr) | KS_COLUMN_BIT(KS_GPU_COL_bytes) |
-                         KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
+                         KS_COLUMN_BIT(KS_GPU_COL_corr) | KS_COLUMN_BIT(KS_GPU_COL_name) |
+                         KS_COLUMN_BIT(KS_GPU_COL_bytes) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
                          KS_COLUMN_BIT(KS_GPU_COL_launch_lane) | KS_COLUMN_BIT(KS_GPU_COL_stream) |
                          KS_COLUMN_BIT(KS_GPU_COL_category) | KS_COLUMN_BIT(KS_GPU_COL_flags),
                      lane->row_begin, lane->row_end);
@@ -179,9 +195,11 @@ enum ks_status ks_replay_add_works(struct ks_replay_scope *scope, struct ks_repl
                                    bool *fits, struct ks_err *err)
 {
     struct work_list list = {.scope = scope};
-    size_t track_count = (size_t)ks_trace_track_count(scope->analyzer->trace) + 1;
+    size_t track_count = (size_t)scope->tracks.count + 1;
     list.stream_of = ks_alloc(track_count, sizeof(*list.stream_of));
-    enum ks_status status = list.stream_of
+    size_t name_count = (size_t)ks_trace_str_count(scope->analyzer->trace) + 1;
+    list.layout_of = ks_alloc(name_count, sizeof(*list.layout_of));
+    enum ks_status status = list.stream_of && list.layout_of
                                 ? scan_lanes(&list, err)
                                 : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
                                           "Cannot replay steps: tracks=%zu", track_count);
@@ -190,6 +208,7 @@ enum ks_status ks_replay_add_works(struct ks_replay_scope *scope, struct ks_repl
         status = keep(&list, replay, err);
     }
     ks_free(list.stream_of);
+    ks_free(list.layout_of);
     ks_free(list.items);
     ks_free(list.streams);
     return status;

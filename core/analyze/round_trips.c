@@ -29,6 +29,7 @@ struct state {
     struct ks_round_trip *groups;
     size_t group_count;
     size_t group_capacity;
+    struct ks_map sites; /* (source and operator, mean bytes) -> 1 + index of the copy site */
 };
 
 /* ------------------------------------------------------------ idle time */
@@ -193,23 +194,37 @@ static enum ks_status count_trip(struct state *state, const struct around *aroun
     return KS_OK;
 }
 
-/* The copies to the host of this operator and size, when all of them have one place. */
-static const struct ks_call_site *find_site(const struct ks_facts *facts,
-                                            const struct ks_round_trip *group)
+/* Sites that copy to the host, by operator and mean size. */
+static enum ks_status index_sites(struct state *state, struct ks_err *err)
 {
-    const struct ks_call_site *found = NULL;
+    const struct ks_facts *facts = state->analyzer->facts;
     for (size_t i = 0; i < facts->copy_site_count; i++) {
         const struct ks_call_site *site = &facts->copy_sites[i];
-        struct ks_str kind = ks_trace_str(facts->trace, site->copy_kind);
-        bool is_same = site->source == group->source && site->op.v == group->op.v &&
-                       ks_str_contains(kind, KS_STR("DtoH")) && group->complete_count > 0 &&
-                       site->bytes / site->count == group->bytes_down / group->complete_count;
-        if (is_same && found) {
-            return NULL;
+        if (!ks_str_contains(ks_trace_str(facts->trace, site->copy_kind), KS_STR("DtoH"))) {
+            continue;
         }
-        found = is_same ? site : found;
+        bool is_new = false;
+        uint64_t *slot = ks_map_put(&state->sites, (uint64_t)site->source << 32 | site->op.v,
+                                    (uint64_t)(site->bytes / site->count), &is_new);
+        if (!slot) {
+            return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot group round trips: sites=%zu",
+                           facts->copy_site_count);
+        }
+        *slot = is_new ? i + 1 : 0; /* 0: several */
     }
-    return found;
+    return KS_OK;
+}
+
+/* The copies to the host of this operator and size, when all of them have one place. */
+static const struct ks_call_site *find_site(const struct state *state,
+                                            const struct ks_round_trip *group)
+{
+    if (group->complete_count == 0) {
+        return NULL;
+    }
+    const uint64_t *slot = ks_map_find(&state->sites, (uint64_t)group->source << 32 | group->op.v,
+                                       (uint64_t)(group->bytes_down / group->complete_count));
+    return slot && *slot ? &state->analyzer->facts->copy_sites[*slot - 1] : NULL;
 }
 
 static int compare_groups(const void *left, const void *right, void *trace)
@@ -248,6 +263,7 @@ static enum ks_status publish(struct state *state, struct ks_err *err)
 {
     struct ks_facts *facts = state->analyzer->facts;
     KS_TRY(publish_spans(state, err));
+    KS_TRY(index_sites(state, err));
     for (size_t i = 0; i < state->trips.count; i++) {
         KS_TRY(count_trip(state, &state->around[i], err));
     }
@@ -258,7 +274,7 @@ static enum ks_status publish(struct state *state, struct ks_err *err)
     }
     for (size_t i = 0; i < state->group_count; i++) {
         facts->round_trips[i] = state->groups[i];
-        facts->round_trips[i].site = find_site(facts, &state->groups[i]);
+        facts->round_trips[i].site = find_site(state, &state->groups[i]);
     }
     facts->round_trip_count = state->group_count;
     qsort_r(facts->round_trips, facts->round_trip_count, sizeof(*facts->round_trips),
@@ -280,8 +296,10 @@ enum ks_status ks_round_trips_compute(struct ks_analyzer *analyzer, struct ks_er
 {
     struct state state = {.analyzer = analyzer};
     ks_map_init(&state.index);
+    ks_map_init(&state.sites);
     enum ks_status status = run(&state, err);
     ks_map_release(&state.index);
+    ks_map_release(&state.sites);
     ks_free(state.trips.items);
     ks_free(state.around);
     ks_free(state.groups);

@@ -259,6 +259,35 @@ unsigned ks_row_names_find(struct ks_row_names *names, uint32_t name)
     return names->flags[name];
 }
 
+static bool starts_with_any(struct ks_str name, const char *const *begins, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ks_str_starts(name, ks_str_from(begins[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum ks_memory_call ks_row_names_memory_call(struct ks_row_names *names, uint32_t name)
+{
+    static const char *const takes[] = {"cudaMalloc",  "hipMalloc", "cuMemAlloc",  "cuMemMap",
+                                        "cuMemCreate", "hipMemMap", "hipMemCreate"};
+    static const char *const gives[] = {"cudaFree",     "hipFree",     "cuMemFree",    "cuMemUnmap",
+                                        "cuMemRelease", "hipMemUnmap", "hipMemRelease"};
+    if (!(ks_row_names_get(names, name) & KS_NAME_ALLOCATOR)) {
+        return KS_MEMORY_CALL_NONE;
+    }
+    struct ks_str text = ks_trace_str(names->trace, (struct ks_strid){name});
+    if (ks_str_contains(text, KS_STR("Host")) || ks_str_contains(text, KS_STR("Async")) ||
+        ks_str_contains(text, KS_STR("Array"))) {
+        return KS_MEMORY_CALL_NONE;
+    }
+    return starts_with_any(text, takes, KS_COUNT_OF(takes))   ? KS_MEMORY_CALL_TAKES
+           : starts_with_any(text, gives, KS_COUNT_OF(gives)) ? KS_MEMORY_CALL_GIVES
+                                                              : KS_MEMORY_CALL_NONE;
+}
+
 bool ks_row_names_is_tensor_core(struct ks_row_names *names, uint32_t kernel_name)
 {
     if (!(names->flags[kernel_name] & KS_NAME_KERNEL_KNOWN)) {

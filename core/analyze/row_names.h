@@ -39,6 +39,10 @@ enum {
     KS_NAME_PASSES = 1 << 30,       /* operator that does nothing but call another one */
 };
 
+/* What a call does with memory of a device. Stream-ordered calls and memory of the host are none:
+ * they wait for nothing. */
+enum ks_memory_call { KS_MEMORY_CALL_NONE, KS_MEMORY_CALL_TAKES, KS_MEMORY_CALL_GIVES };
+
 struct ks_row_names {
     const struct ks_trace *trace;
     uint32_t *flags; /* by string id */
@@ -57,6 +61,9 @@ static inline unsigned ks_row_names_get(struct ks_row_names *names, uint32_t nam
     unsigned flags = names->flags[name];
     return flags & KS_NAME_KNOWN ? flags : ks_row_names_find(names, name);
 }
+
+/* Looks at the text of names with KS_NAME_ALLOCATOR. */
+enum ks_memory_call ks_row_names_memory_call(struct ks_row_names *names, uint32_t name);
 
 /* Does the kernel of this name use tensor cores? */
 bool ks_row_names_is_tensor_core(struct ks_row_names *names, uint32_t kernel_name);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "analyze/lane_sweep.h"
 #include "analyze/sequence_period.h"
 #include "base/alloc.h"
 #include "base/err.h"
@@ -148,20 +149,24 @@ static enum ks_status keep_outer(struct ks_step_spans *spans, struct ks_step_spa
 static enum ks_status find_gpu_engine(struct ks_analyzer *analyzer, uint32_t source,
                                       struct ks_step_spans *out, struct ks_err *err)
 {
+    size_t lane_count = 0;
+    const struct ks_lane *lanes =
+        ks_lane_sweep_lanes(analyzer->trace, KS_TABLE_gpu, source, &lane_count);
+    if (lane_count == 0) {
+        return KS_OK;
+    }
     struct ks_step_spans found = {0};
     struct ks_gpu_scan scan;
     enum ks_status status;
     ks_gpu_scan_open(&scan, analyzer->trace,
-                     KS_COLUMN_BIT(KS_GPU_COL_lane) | KS_COLUMN_BIT(KS_GPU_COL_start_ns) |
-                         KS_COLUMN_BIT(KS_GPU_COL_dur_ns) | KS_COLUMN_BIT(KS_GPU_COL_name) |
-                         KS_COLUMN_BIT(KS_GPU_COL_category),
-                     0, ks_trace_rows(analyzer->trace, KS_TABLE_gpu));
+                     KS_COLUMN_BIT(KS_GPU_COL_start_ns) | KS_COLUMN_BIT(KS_GPU_COL_dur_ns) |
+                         KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_category),
+                     lanes[0].row_begin, lanes[lane_count - 1].row_end);
     while ((status = ks_gpu_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
             uint32_t name = scan.col.name[i];
             if (scan.col.category[i] != KS_CATEGORY_GPU_ANNOTATION ||
-                !(ks_row_names_get(&analyzer->names, name) & KS_NAME_ENGINE) ||
-                ks_trace_track(analyzer->trace, scan.col.lane[i])->source != source) {
+                !(ks_row_names_get(&analyzer->names, name) & KS_NAME_ENGINE)) {
                 continue;
             }
             struct ks_step_span span = {.start_ns = scan.col.start_ns[i],
@@ -357,11 +362,11 @@ static enum ks_status find_top_spans(struct ks_analyzer *analyzer, uint32_t sour
     struct top_search search = {0};
     ks_map_init(&search.index);
     size_t lane_count = 0;
-    const struct ks_lane *lanes = ks_trace_lanes(analyzer->trace, KS_TABLE_slice, &lane_count);
+    const struct ks_lane *lanes =
+        ks_lane_sweep_lanes(analyzer->trace, KS_TABLE_slice, source, &lane_count);
     enum ks_status status = KS_OK;
     for (size_t i = 0; i < lane_count && status == KS_OK; i++) {
-        const struct ks_track *track = ks_trace_track(analyzer->trace, lanes[i].track);
-        if (track->source == source && track->kind == KS_TRACK_THREAD) {
+        if (ks_trace_track(analyzer->trace, lanes[i].track)->kind == KS_TRACK_THREAD) {
             status = walk_top(analyzer, &lanes[i], NULL, &search, out, err);
         }
     }
@@ -456,16 +461,21 @@ static enum ks_status cut_sequence(const struct sequence *sequence, size_t perio
 static enum ks_status collect_graphs(struct ks_analyzer *analyzer, uint32_t source,
                                      struct sequence *sequence, struct ks_err *err)
 {
+    size_t lane_count = 0;
+    const struct ks_lane *lanes =
+        ks_lane_sweep_lanes(analyzer->trace, KS_TABLE_link, source, &lane_count);
+    if (lane_count == 0) {
+        return KS_OK;
+    }
     struct ks_link_scan scan;
     enum ks_status status;
     ks_link_scan_open(&scan, analyzer->trace,
-                      KS_COLUMN_BIT(KS_LINK_COL_lane) | KS_COLUMN_BIT(KS_LINK_COL_start_ns) |
-                          KS_COLUMN_BIT(KS_LINK_COL_gpu_count) | KS_COLUMN_BIT(KS_LINK_COL_kind),
-                      0, ks_trace_rows(analyzer->trace, KS_TABLE_link));
+                      KS_COLUMN_BIT(KS_LINK_COL_start_ns) | KS_COLUMN_BIT(KS_LINK_COL_gpu_count) |
+                          KS_COLUMN_BIT(KS_LINK_COL_kind),
+                      lanes[0].row_begin, lanes[lane_count - 1].row_end);
     while ((status = ks_link_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
-            if (scan.col.kind[i] == KS_LINK_GRAPH &&
-                ks_trace_track(analyzer->trace, scan.col.lane[i])->source == source) {
+            if (scan.col.kind[i] == KS_LINK_GRAPH) {
                 status = add_symbol(sequence, scan.col.gpu_count[i], scan.col.start_ns[i], err);
             }
         }
@@ -481,13 +491,9 @@ static enum ks_status collect_kernels(struct ks_analyzer *analyzer, uint32_t sou
                                       struct sequence *sequence, struct ks_err *err)
 {
     size_t lane_count = 0;
-    const struct ks_lane *lanes = ks_trace_lanes(analyzer->trace, KS_TABLE_gpu, &lane_count);
-    size_t lane = 0;
-    while (lane < lane_count &&
-           ks_trace_track(analyzer->trace, lanes[lane].track)->source != source) {
-        lane++;
-    }
-    if (lane == lane_count) {
+    const struct ks_lane *lanes =
+        ks_lane_sweep_lanes(analyzer->trace, KS_TABLE_gpu, source, &lane_count);
+    if (lane_count == 0) {
         return KS_OK;
     }
     struct ks_gpu_scan scan;
@@ -495,7 +501,7 @@ static enum ks_status collect_kernels(struct ks_analyzer *analyzer, uint32_t sou
     ks_gpu_scan_open(&scan, analyzer->trace,
                      KS_COLUMN_BIT(KS_GPU_COL_start_ns) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
                          KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_category),
-                     lanes[lane].row_begin, lanes[lane].row_end);
+                     lanes[0].row_begin, lanes[0].row_end);
     while ((status = ks_gpu_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
             if (ks_category_is_work(scan.col.category[i])) {

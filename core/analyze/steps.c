@@ -8,6 +8,7 @@
 #include "analyze/step_lookup.h"
 #include "analyze/step_spans.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "measure/sum.h"
 
 /* All that is known of one source while its steps are built. */
@@ -248,20 +249,26 @@ static void lay_end_to_end(struct draft *draft)
     }
 }
 
-/* 0-based number of the first step of a source within its rank: cycles of a rank go on counting. */
-static uint32_t first_index(const struct ks_trace *trace, const struct draft *drafts,
-                            uint32_t source)
+/* 0-based number of the first step of a source within its rank: cycles of a rank go on counting.
+ * `counts`: steps by rank, of the sources before this one. */
+static enum ks_status take_index(const struct ks_source *file, size_t step_count,
+                                 struct ks_map *counts, uint32_t *index, struct ks_err *err)
 {
-    int64_t rank = ks_trace_source(trace, source)->rank;
-    size_t index = 0;
-    for (uint32_t i = 0; rank >= 0 && i < source; i++) {
-        index += ks_trace_source(trace, i)->rank == rank ? drafts[i].spans.count : 0;
+    *index = 0;
+    if (file->rank < 0) {
+        return KS_OK;
     }
-    return (uint32_t)index;
+    uint64_t *count = ks_map_put(counts, (uint64_t)file->rank, 0, NULL);
+    if (!count) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep steps: count=%zu", step_count);
+    }
+    *index = (uint32_t)*count;
+    *count += step_count;
+    return KS_OK;
 }
 
 static enum ks_status draw_steps(struct ks_analyzer *analyzer, struct draft *drafts,
-                                 uint32_t source, struct ks_err *err)
+                                 uint32_t source, struct ks_map *counts, struct ks_err *err)
 {
     struct draft *draft = &drafts[source];
     draft->steps = ks_new(&analyzer->scratch, struct ks_step, draft->spans.count + 1);
@@ -269,8 +276,9 @@ static enum ks_status draw_steps(struct ks_analyzer *analyzer, struct draft *dra
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep steps: count=%zu",
                        draft->spans.count);
     }
-    uint32_t index = first_index(analyzer->trace, drafts, source);
+    uint32_t index = 0;
     const struct ks_source *file = ks_trace_source(analyzer->trace, source);
+    KS_TRY(take_index(file, draft->spans.count, counts, &index, err));
     for (size_t i = 0; i < draft->spans.count; i++) {
         const struct ks_step_span *span = &draft->spans.items[i];
         bool is_cut = file->has_cut_step && span->number == file->cut_step;
@@ -346,18 +354,31 @@ static enum ks_status publish(struct ks_analyzer *analyzer, const struct draft *
     return KS_OK;
 }
 
+static enum ks_status choose_steps(struct ks_analyzer *analyzer, struct draft *drafts,
+                                   struct ks_err *err)
+{
+    struct ks_map counts;
+    ks_map_init(&counts);
+    enum ks_status status = KS_OK;
+    for (uint32_t i = 0; i < ks_trace_source_count(analyzer->trace) && status == KS_OK; i++) {
+        struct draft *draft = &drafts[i];
+        status = ks_step_spans_choose(analyzer, &draft->candidates, &draft->spans, &draft->found_by,
+                                      &draft->by_gpu_time, err);
+        if (status == KS_OK) {
+            status = draw_steps(analyzer, drafts, i, &counts, err);
+        }
+    }
+    ks_map_release(&counts);
+    return status;
+}
+
 static enum ks_status find_steps(struct ks_analyzer *analyzer, struct draft *drafts,
                                  struct ks_err *err)
 {
     uint32_t source_count = ks_trace_source_count(analyzer->trace);
     KS_TRY(collect_host(analyzer, drafts, err));
     KS_TRY(visit_gpu(analyzer, drafts, widen_by_gpu, err));
-    for (uint32_t i = 0; i < source_count; i++) {
-        struct draft *draft = &drafts[i];
-        KS_TRY(ks_step_spans_choose(analyzer, &draft->candidates, &draft->spans, &draft->found_by,
-                                    &draft->by_gpu_time, err));
-        KS_TRY(draw_steps(analyzer, drafts, i, err));
-    }
+    KS_TRY(choose_steps(analyzer, drafts, err));
     KS_TRY(visit_gpu(analyzer, drafts, give_to_step, err));
     KS_TRY(visit_gpu(analyzer, drafts, note_before, err));
     for (uint32_t i = 0; i < source_count; i++) {

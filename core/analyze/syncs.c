@@ -38,6 +38,7 @@ struct sites {
     struct ks_call_site *items;
     size_t count;
     size_t capacity;
+    int64_t device;      /* the only one of the source, or KS_UNKNOWN */
     struct ks_map index; /* (operator and call, copy kind and place) of one source -> 1 + index */
     struct ks_map operators; /* (group and thread, start) of the operators that were counted */
 };
@@ -166,6 +167,32 @@ static uint32_t twin_source(const struct state *state, uint32_t source)
     return 0;
 }
 
+/* The order in which they are published. */
+static bool place_call_before(const struct ks_place_call *a, const struct ks_place_call *b)
+{
+    if (a->source != b->source) {
+        return a->source < b->source;
+    }
+    if (a->step != b->step) {
+        return a->step < b->step;
+    }
+    return a->op.v != b->op.v ? a->op.v < b->op.v : a->call.v < b->call.v;
+}
+
+/* First of them that does not come before the key. */
+static const struct ks_place_call *find_place_call(const struct ks_place_call *begin,
+                                                   const struct ks_place_call *end,
+                                                   const struct ks_place_call *key)
+{
+    while (begin < end) {
+        const struct ks_place_call *middle = begin + (end - begin) / 2;
+        bool is_before = place_call_before(middle, key);
+        begin = is_before ? middle + 1 : begin;
+        end = is_before ? end : middle;
+    }
+    return begin;
+}
+
 /* Calls of the step with frames that stands for all steps of a source: the first complete one, or
  * the first. */
 static void find_framed_calls(const struct ks_facts *framed, uint32_t source,
@@ -177,16 +204,15 @@ static void find_framed_calls(const struct ks_facts *framed, uint32_t source,
         step++;
     }
     step = step < range.end ? step : range.begin;
-    const struct ks_place_call *last = framed->place_calls + framed->place_call_count;
-    const struct ks_place_call *at = framed->place_calls;
-    while (at < last && (range.begin == range.end || at->source != source || at->step != step)) {
-        at++;
+    const struct ks_place_call *calls = framed->place_calls;
+    const struct ks_place_call *last = calls + framed->place_call_count;
+    struct ks_place_call key = {.source = source, .step = (uint32_t)step};
+    *begin = *end = last;
+    if (range.begin < range.end) {
+        *begin = find_place_call(calls, last, &key);
+        key.step++;
+        *end = find_place_call(*begin, last, &key);
     }
-    *begin = at;
-    while (at < last && at->source == source && at->step == step) {
-        at++;
-    }
-    *end = at;
 }
 
 /* Gives the calls [begin, end), which are all of their operator and name in one step, the places of
@@ -203,8 +229,11 @@ static void adopt_places(struct state *state, size_t begin, size_t end,
     struct ks_strid name =
         ks_trace_str_find(framed, ks_trace_str(trace, (struct ks_strid){calls->name}));
     size_t count = 0;
-    for (const struct ks_place_call *call = framed_begin; call < framed_end; call++) {
-        if (call->op.v == op.v && call->call.v == name.v) {
+    if (framed_begin < framed_end) {
+        struct ks_place_call key = {
+            .source = framed_begin->source, .step = framed_begin->step, .op = op, .call = name};
+        const struct ks_place_call *call = find_place_call(framed_begin, framed_end, &key);
+        for (; call < framed_end && !place_call_before(&key, call); call++) {
             if (count < end - begin) {
                 calls[count].place = call->place;
             }
@@ -353,8 +382,9 @@ static size_t first_copy(const struct state *state, const struct kept_call *call
     while (begin < end) {
         size_t middle = begin + (end - begin) / 2;
         const struct ks_gpu_copy *copy = &state->analyzer->copies.items[middle];
-        bool is_before = copy->launch_lane != call->lane ? copy->launch_lane < call->lane
-                                                         : copy->launch_ns < call->start_ns;
+        bool is_before = copy->launch_lane != call->lane     ? copy->launch_lane < call->lane
+                         : copy->launch_ns != call->start_ns ? copy->launch_ns < call->start_ns
+                                                             : copy->corr < call->corr;
         if (is_before) {
             begin = middle + 1;
         } else {
@@ -370,11 +400,9 @@ static enum ks_status group_copies(struct state *state, struct sites *sites,
     const struct ks_trace *trace = state->analyzer->trace;
     for (size_t i = first_copy(state, call); i < state->analyzer->copies.count; i++) {
         const struct ks_gpu_copy *copy = &state->analyzer->copies.items[i];
-        if (copy->launch_lane != call->lane || copy->launch_ns != call->start_ns) {
+        if (copy->launch_lane != call->lane || copy->launch_ns != call->start_ns ||
+            copy->corr != call->corr) {
             break;
-        }
-        if (copy->corr != call->corr) {
-            continue;
         }
         struct ks_call_site *site = NULL;
         int64_t device = ks_trace_track(trace, copy->device)->number;
@@ -396,8 +424,7 @@ static enum ks_status group_sync(struct state *state, struct sites *sites,
                                  const struct kept_call *call, struct ks_err *err)
 {
     struct ks_call_site *site = NULL;
-    int64_t device = only_device(state->analyzer->facts, call->source);
-    KS_TRY(find_site(state, sites, call, 0, false, device, &site, err));
+    KS_TRY(find_site(state, sites, call, 0, false, sites->device, &site, err));
     site->wait_ns = ks_sum_add(site->wait_ns, call->busy_ns[1] - call->busy_ns[0]);
     return count_call(state->analyzer->facts, sites, site, call, err);
 }
@@ -454,9 +481,12 @@ static enum ks_status publish(struct ks_facts *facts, const struct sites *sites,
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep calls: count=%zu",
                        sites->count);
     }
-    for (size_t i = 0; i < sites->count; i++) {
+    int64_t steps = 0;
+    for (size_t i = 0; i < sites->count; i++) { /* those of a source follow each other */
         (*out)[i] = sites->items[i];
-        int64_t steps = complete_steps(facts, sites->items[i].source);
+        if (i == 0 || sites->items[i].source != sites->items[i - 1].source) {
+            steps = complete_steps(facts, sites->items[i].source);
+        }
         (*out)[i].per_step =
             steps > 0 ? (double)sites->items[i].complete_count / (double)steps : (double)NAN;
     }
@@ -479,9 +509,10 @@ static enum ks_status group(struct state *state, struct sites *syncs, struct sit
 {
     for (size_t i = 0; i < state->call_count; i++) {
         const struct kept_call *call = &state->calls[i];
-        if (i > 0 && call->source != call[-1].source) {
+        if (i == 0 || call->source != call[-1].source) {
             next_source(syncs);
             next_source(copies);
+            syncs->device = only_device(state->analyzer->facts, call->source);
         }
         if (call->kinds & KS_CALL_SYNC) {
             KS_TRY(group_sync(state, syncs, call, err));
@@ -499,8 +530,10 @@ static enum ks_status group_calls(struct state *state, struct ks_err *err)
 {
     struct sites syncs = {0};
     struct sites copies = {0};
-    next_source(&syncs);
-    next_source(&copies);
+    ks_map_init(&syncs.index);
+    ks_map_init(&syncs.operators);
+    ks_map_init(&copies.index);
+    ks_map_init(&copies.operators);
     enum ks_status status = group(state, &syncs, &copies, err);
     next_source(&syncs); /* lets go of their maps */
     next_source(&copies);

@@ -275,16 +275,28 @@ static void open_unit(struct walk *w, const struct ks_slice_scan *scan, size_t i
     }
 }
 
-/* Copies that were launched by the call at `launch_ns`; the thread's calls come in order. */
+/* First copy of the thread that this launch, or a later one, made. */
+static const struct ks_gpu_copy *first_copy(const struct walk *w, int64_t launch_ns, int64_t corr)
+{
+    const struct ks_gpu_copy *begin = w->copies;
+    const struct ks_gpu_copy *end = w->copies_end;
+    while (begin < end) {
+        const struct ks_gpu_copy *middle = begin + (end - begin) / 2;
+        bool is_before =
+            middle->launch_ns != launch_ns ? middle->launch_ns < launch_ns : middle->corr < corr;
+        begin = is_before ? middle + 1 : begin;
+        end = is_before ? end : middle;
+    }
+    return begin;
+}
+
+/* Copies that were launched by the call at `launch_ns`. */
 static bool note_copies(struct walk *w, int64_t launch_ns, int64_t corr)
 {
     bool found = false;
-    while (w->copies < w->copies_end && w->copies->launch_ns < launch_ns) {
-        w->copies++;
-    }
-    for (const struct ks_gpu_copy *copy = w->copies;
-         copy < w->copies_end && copy->launch_ns == launch_ns; copy++) {
-        if (copy->corr == corr && copy->way != KS_COPY_OTHER) {
+    for (const struct ks_gpu_copy *copy = first_copy(w, launch_ns, corr);
+         copy < w->copies_end && copy->launch_ns == launch_ns && copy->corr == corr; copy++) {
+        if (copy->way != KS_COPY_OTHER) {
             found = true;
             w->unit.down = copy->way == KS_COPY_TO_HOST ? copy : w->unit.down;
             w->unit.up = copy->way == KS_COPY_TO_DEVICE ? copy : w->unit.up;

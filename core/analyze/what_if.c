@@ -53,3 +53,15 @@ enum ks_status ks_what_if_step(const struct ks_facts *facts, const struct ks_rep
         changed_ns < facts->replayed_ns ? mean_ns * (changed_ns / facts->replayed_ns) : mean_ns;
     return KS_OK;
 }
+
+enum ks_status ks_what_if_source(const struct ks_facts *facts, uint32_t source,
+                                 const struct ks_replay_change *change, double *step_ns,
+                                 struct ks_err *err)
+{
+    KS_ASSERT(facts->replays[source] != NULL);
+    KS_TRY(ks_replay_run(facts->replays[source], change, step_ns, err));
+    if (facts->replayed_ns > 0) {
+        *step_ns *= (double)facts->mean_step.step_ns / facts->replayed_ns;
+    }
+    return KS_OK;
+}

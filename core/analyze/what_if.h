@@ -16,4 +16,9 @@ enum ks_status ks_what_if_prepare(struct ks_facts *facts, struct ks_err *err) KS
 enum ks_status ks_what_if_step(const struct ks_facts *facts, const struct ks_replay_change *change,
                                double *step_ns, struct ks_err *err) KS_MUST_CHECK;
 
+/* The same of one source alone, which waits for no other; it must have a replay. */
+enum ks_status ks_what_if_source(const struct ks_facts *facts, uint32_t source,
+                                 const struct ks_replay_change *change, double *step_ns,
+                                 struct ks_err *err) KS_MUST_CHECK;
+
 #endif

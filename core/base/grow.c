@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-enum { ITEMS_MIN = 64 };
+enum { ITEMS_MIN = 4 }; /* a million threads may have a list each */
 
 enum ks_status ks_grow_array(void *array, size_t count, size_t *capacity, size_t size,
                              const char *what, struct ks_err *err)

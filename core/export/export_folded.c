@@ -17,6 +17,7 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "export/export.h"
+#include "export/row_filter.h"
 #include "export/sink.h"
 #include "export/stack_tree.h"
 #include "measure/sum.h"
@@ -37,6 +38,7 @@ struct open_row {
 struct folder {
     const struct ks_facts *facts;
     enum ks_export_weight weight;
+    struct ks_row_filter filter;
     struct ks_row_names names;
     struct ks_device_time device_time;
     struct ks_strpool *pool; /* names as they are written */
@@ -210,7 +212,8 @@ static enum ks_status note_row(struct folder *folder, const struct ks_slice_scan
 {
     uint8_t category = scan->col.category[i];
     bool is_async = scan->col.flags[i] & KS_SLICE_ASYNC; /* overlaps freely: no self time */
-    if (category == KS_CATEGORY_OVERHEAD || category == KS_CATEGORY_TRACE || is_async) {
+    if (category == KS_CATEGORY_OVERHEAD || category == KS_CATEGORY_TRACE || is_async ||
+        !ks_row_filter_has_category(&folder->filter, category)) {
         return KS_OK;
     }
     int64_t start_ns = scan->col.start_ns[i];
@@ -220,7 +223,12 @@ static enum ks_status note_row(struct folder *folder, const struct ks_slice_scan
                            .is_counted =
                                ks_step_lookup_keeps_host(folder->facts, folder->source, start_ns)};
     uint32_t node;
+    if (!ks_row_filter_clip(&folder->filter, &row.start_ns, &row.end_ns)) {
+        return KS_OK;
+    }
     KS_TRY(open_row(folder, row, scan->col.name[i], &node, err));
+    /* What an operator launched counts where it begins. */
+    row.is_counted &= row.start_ns == start_ns;
     if (folder->weight == KS_EXPORT_DEVICE && row.is_counted && has_device_time(folder, scan, i)) {
         add_value(folder, node,
                   ks_device_time_find(&folder->device_time, folder->source, scan->col.ext_id[i]));
@@ -373,10 +381,11 @@ static enum ks_status fold(struct folder *folder, ks_write_cb write, void *user,
     return write_tree(folder, write, user, err);
 }
 
-enum ks_status ks_export_folded(const struct ks_view *view, enum ks_export_weight weight,
+enum ks_status ks_export_folded(const struct ks_view *view, const struct ks_export_options *options,
                                 ks_write_cb write, void *user, struct ks_err *err)
 {
-    struct folder folder = {.facts = view->facts, .weight = weight};
+    struct folder folder = {.facts = view->facts, .weight = options->weight};
+    KS_TRY(ks_row_filter_init(&folder.filter, view, options, err));
     ks_text_init(&folder.scratch);
     ks_map_init(&folder.device_time.by_id);
     enum ks_status status = fold(&folder, write, user, err);

@@ -10,12 +10,12 @@
  * Frames are numbered in order of appearance, which is known only behind the last profile: the
  * table of frames comes at the end of the document.
  */
-#include "analyze/step_lookup.h"
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/text.h"
 #include "export/export.h"
+#include "export/row_filter.h"
 #include "measure/sum.h"
 #include "show/json_writer.h"
 
@@ -30,6 +30,7 @@ struct open_frame {
 
 struct speedscope {
     const struct ks_view *view;
+    struct ks_row_filter filter;
     struct ks_json json;
     uint32_t *frame_of; /* by string id of the trace: 1 + frame, 0: none yet */
     uint32_t *names;    /* by frame: string id */
@@ -173,8 +174,10 @@ static int64_t make_nest(struct speedscope *out, int64_t start_ns, int64_t end_n
 static enum ks_status add_row(struct speedscope *out, uint32_t track, uint32_t name,
                               int64_t start_ns, int64_t dur_ns, struct ks_err *err)
 {
+    int64_t end_ns = ks_sum_add(start_ns, dur_ns);
+    (void)ks_row_filter_clip(&out->filter, &start_ns, &end_ns); // something is left
     KS_TRY(begin_profile(out, track, err));
-    int64_t end_ns = make_nest(out, start_ns, ks_sum_add(start_ns, dur_ns));
+    end_ns = make_nest(out, start_ns, end_ns);
     if (out->open_count == DEPTH_MAX) {
         out->left_out_count++;
         return KS_OK;
@@ -188,18 +191,20 @@ static enum ks_status add_row(struct speedscope *out, uint32_t track, uint32_t n
 
 /* ------------------------------------------------------------------ threads */
 
+/* Kept, and no span of the recording. */
 static bool is_host_row(const struct speedscope *out, const struct ks_slice_scan *scan, size_t i,
-                        uint32_t source)
+                        uint32_t track)
 {
-    return scan->col.category[i] != KS_CATEGORY_TRACE && !(scan->col.flags[i] & KS_SLICE_ASYNC) &&
-           ks_step_lookup_keeps_host(out->view->facts, source, scan->col.start_ns[i]);
+    enum ks_category category = (enum ks_category)scan->col.category[i];
+    return category != KS_CATEGORY_TRACE &&
+           ks_row_filter_keeps_slice(&out->filter, track, category, scan->col.start_ns[i],
+                                     scan->col.dur_ns[i]);
 }
 
 static enum ks_status write_thread(struct speedscope *out, const struct ks_lane *lane,
                                    struct ks_err *err)
 {
     const struct ks_trace *trace = out->view->trace;
-    uint32_t source = ks_trace_track(trace, lane->track)->source;
     struct ks_slice_scan scan;
     enum ks_status status;
     ks_slice_scan_open(&scan, trace,
@@ -209,12 +214,15 @@ static enum ks_status write_thread(struct speedscope *out, const struct ks_lane 
                        lane->row_begin, lane->row_end);
     while ((status = ks_slice_scan_next(&scan, err)) == KS_OK && !out->json.failed) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
-            if (is_host_row(out, &scan, i, source)) {
-                status = add_row(out, lane->track, scan.col.name[i], scan.col.start_ns[i],
-                                 scan.col.dur_ns[i], err);
-            } else {
-                out->left_out_count += (scan.col.flags[i] & KS_SLICE_ASYNC) != 0;
+            if (!is_host_row(out, &scan, i, lane->track)) {
+                continue;
             }
+            if (scan.col.flags[i] & KS_SLICE_ASYNC) {
+                out->left_out_count++;
+                continue;
+            }
+            status = add_row(out, lane->track, scan.col.name[i], scan.col.start_ns[i],
+                             scan.col.dur_ns[i], err);
         }
         if (status != KS_OK) {
             break;
@@ -239,8 +247,10 @@ static enum ks_status write_stream(struct speedscope *out, const struct ks_lane 
                      lane->row_begin, lane->row_end);
     while ((status = ks_gpu_scan_next(&scan, err)) == KS_OK && !out->json.failed) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
-            if (scan.col.stream[i] == stream && ks_category_is_work(scan.col.category[i]) &&
-                ks_step_lookup_keeps_gpu(out->view->facts, lane->track, scan.col.launch_ns[i])) {
+            enum ks_category category = (enum ks_category)scan.col.category[i];
+            if (scan.col.stream[i] == stream && ks_category_is_work(category) &&
+                ks_row_filter_keeps_gpu(&out->filter, lane->track, category, scan.col.start_ns[i],
+                                        scan.col.dur_ns[i], scan.col.launch_ns[i])) {
                 status = add_row(out, stream, scan.col.name[i], scan.col.start_ns[i],
                                  scan.col.dur_ns[i], err);
             }
@@ -326,8 +336,10 @@ static void say_cuts(const struct speedscope *out, const struct ks_log *log)
     }
 }
 
-enum ks_status ks_export_speedscope(const struct ks_view *view, const struct ks_log *log,
-                                    ks_write_cb write, void *user, struct ks_err *err)
+enum ks_status ks_export_speedscope(const struct ks_view *view,
+                                    const struct ks_export_options *options,
+                                    const struct ks_log *log, ks_write_cb write, void *user,
+                                    struct ks_err *err)
 {
     struct speedscope *out = ks_alloc(1, sizeof(*out));
     if (!out) {
@@ -338,9 +350,14 @@ enum ks_status ks_export_speedscope(const struct ks_view *view, const struct ks_
     out->frame_of = ks_alloc(names, sizeof(uint32_t));
     ks_json_init(&out->json, write, user);
     ks_trace_span(view->trace, &out->start_ns, &out->end_ns);
-    enum ks_status status = out->frame_of ? write_document(out, err)
-                                          : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
-                                                    "Cannot keep names: count=%zu", names);
+    enum ks_status status = ks_row_filter_init(&out->filter, view, options, err);
+    (void)ks_row_filter_clip(&out->filter, &out->start_ns, &out->end_ns);
+    out->end_ns = out->end_ns > out->start_ns ? out->end_ns : out->start_ns;
+    if (status == KS_OK) {
+        status = out->frame_of ? write_document(out, err)
+                               : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                         "Cannot keep names: count=%zu", names);
+    }
     if (status == KS_OK) {
         say_cuts(out, log);
     }

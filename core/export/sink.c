@@ -10,6 +10,7 @@ void ks_sink_init(struct ks_sink *sink, ks_write_cb write, void *user)
     sink->write = write;
     sink->user = user;
     sink->failed = false;
+    sink->offset = 0;
     sink->used = 0;
 }
 
@@ -23,6 +24,7 @@ static void flush(struct ks_sink *sink)
 
 void ks_sink_put(struct ks_sink *sink, const char *bytes, size_t size)
 {
+    sink->offset += (int64_t)size;
     while (size > 0 && !sink->failed) {
         size_t room = sizeof(sink->buffer) - sink->used;
         size_t part = size < room ? size : room;

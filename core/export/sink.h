@@ -10,7 +10,8 @@ enum { KS_SINK_SIZE = 16 * 1024 };
 struct ks_sink {
     ks_write_cb write;
     void *user;
-    bool failed; /* `write` gave false */
+    bool failed;    /* `write` gave false */
+    int64_t offset; /* how much was put so far */
     size_t used;
     char buffer[KS_SINK_SIZE];
 };

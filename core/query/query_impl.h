@@ -5,9 +5,10 @@
 #include <sqlite3.h>
 
 #include "query/query.h"
+#include "query/trace_tables.h"
 #include "query/value_index.h"
 
-enum { KS_QUERY_TABLES_MAX = 48, KS_TRACE_ROW_TABLES = 3 };
+enum { KS_QUERY_TABLES_MAX = 48 };
 
 enum ks_query_stop { KS_QUERY_GOES_ON, KS_QUERY_TIME, KS_QUERY_CANCELLED };
 
@@ -42,9 +43,5 @@ int ks_query_declare(struct ks_query *query, const char *name, const struct ks_s
 /* The modules; `ks_query` is their pAux, the name of a table their only argument. */
 extern const sqlite3_module ks_scan_module; /* slice, gpu, memory, mark, link */
 extern const sqlite3_module ks_row_module;  /* ks_row_table */
-
-/* track, source and string as tables of rows. */
-void ks_trace_rows_tables(const struct ks_trace *trace,
-                          struct ks_row_table tables[KS_TRACE_ROW_TABLES]);
 
 #endif

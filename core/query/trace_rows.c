@@ -1,5 +1,4 @@
-/* The small tables of a trace: tracks, files, strings. */
-#include "query/query_impl.h"
+#include "query/trace_tables.h"
 
 static struct ks_sql_value unless(int64_t value, int64_t unknown)
 {

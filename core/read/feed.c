@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/progress.h"
 #include "read/read_ahead.h"
 
 static const size_t WINDOW_MAX = (size_t)64 * 1024 * 1024;
@@ -43,6 +44,7 @@ static enum ks_status read_at(const struct ks_feed *f, char *bytes, size_t capac
         return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read: %s", strerror(errno));
     }
     *size = (size_t)got;
+    ks_progress_add_done(f->progress, (uint64_t)got);
     return KS_OK;
 }
 

@@ -10,6 +10,7 @@ struct ks_feed {
     struct ks_input *input;      /* NULL: bytes come from `fd`, at `offset` + `len` */
     struct ks_read_ahead *ahead; /* NULL: bytes come from the input itself */
     int fd;
+    struct ks_progress *progress; /* of reading from `fd` */
     char *buf;
     size_t capacity; /* without the padding */
     size_t len;

@@ -7,9 +7,14 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/progress.h"
 #include "read/decoder.h"
 
+#ifdef KS_SMALL_LIMITS /* fuzzing: what a limit does must show in small inputs */
+enum { COMPRESSED_WINDOW = 256 };
+#else
 enum { COMPRESSED_WINDOW = 256 * 1024 };
+#endif
 
 /* Decompression bombs: JSON shrinks 10 to 40 times; a thousand times is no trace. */
 static const uint64_t BOMB_RATIO = 1000;
@@ -29,6 +34,7 @@ struct ks_input {
     enum ks_input_damage damage;
     uint64_t bytes_in;
     uint64_t bytes_out;
+    struct ks_progress *progress;
 };
 
 static enum ks_status read_some(struct ks_input *input, void *bytes, size_t capacity, size_t *size,
@@ -44,6 +50,7 @@ static enum ks_status read_some(struct ks_input *input, void *bytes, size_t capa
     *size = (size_t)got;
     input->at_eof |= got == 0;
     input->bytes_in += (uint64_t)got;
+    ks_progress_add_done(input->progress, (uint64_t)got);
     return KS_OK;
 }
 
@@ -131,6 +138,12 @@ enum ks_status ks_input_open(const char *path, struct ks_input **out, struct ks_
     }
     *out = input;
     return KS_OK;
+}
+
+void ks_input_count(struct ks_input *input, struct ks_progress *progress)
+{
+    input->progress = progress;
+    ks_progress_add_done(progress, input->bytes_in);
 }
 
 void ks_input_close(struct ks_input *input)

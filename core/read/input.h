@@ -18,6 +18,8 @@ enum ks_input_damage {
  * KS_ERR_NOMEM. */
 enum ks_status ks_input_open(const char *path, struct ks_input **out, struct ks_err *err)
     KS_MUST_CHECK;
+/* Counts the bytes of the file that are read; what has been so far is added. */
+void ks_input_count(struct ks_input *input, struct ks_progress *progress);
 void ks_input_close(struct ks_input *input); /* NULL is fine */
 /* Up to `capacity` bytes; *size 0 only at the end. Errors: KS_ERR_IO, KS_ERR_LIMIT (a
  * decompression bomb), KS_ERR_NOMEM. */

@@ -210,12 +210,51 @@ static enum ks_json take_step_times(struct ks_json_cursor *c, int64_t *median)
     return step;
 }
 
+/* A number below 0 is none. */
+static enum ks_json process_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
+                                void *user)
+{
+    struct ks_process_use *use = user;
+    const struct {
+        struct ks_str key;
+        int64_t *value;
+    } numbers[] = {
+        {KS_STR("threads"), &use->threads},
+        {KS_STR("cores"), &use->cores},
+        {KS_STR("local_ranks"), &use->local_ranks},
+        {KS_STR("wall_ns"), &use->wall_ns},
+        {KS_STR("cpu_ns"), &use->cpu_ns},
+        {KS_STR("thread_run_ns"), &use->thread_run_ns},
+        {KS_STR("thread_wait_ns"), &use->thread_wait_ns},
+        {KS_STR("quota_us"), &use->quota_us},
+        {KS_STR("period_us"), &use->period_us},
+        {KS_STR("periods"), &use->periods},
+        {KS_STR("throttled"), &use->throttled},
+        {KS_STR("throttled_ns"), &use->throttled_ns},
+        {KS_STR("loader_ns"), &use->loader_ns},
+        {KS_STR("loader_cpu_ns"), &use->loader_cpu_ns},
+        {KS_STR("workers"), &use->workers},
+        {KS_STR("worker_cpu_ns"), &use->worker_cpu_ns},
+    };
+    (void)k;
+    for (size_t i = 0; i < KS_COUNT_OF(numbers); i++) {
+        if (ks_str_equal(key, numbers[i].key)) {
+            enum ks_json step = take_number(c, numbers[i].value);
+            *numbers[i].value = *numbers[i].value < 0 ? 0 : *numbers[i].value;
+            return step;
+        }
+    }
+    return ks_json_skip(c);
+}
+
 /* What `kscope run` writes beside the events. */
 static enum ks_json run_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
                             void *user)
 {
     struct ks_source *s = user;
-    (void)k;
+    if (ks_str_equal(key, KS_STR("process"))) {
+        return each_key(k, c, process_key, &s->process);
+    }
     if (ks_str_equal(key, KS_STR("cut_step"))) {
         return ks_json_int(c, &s->cut_step, &s->has_cut_step);
     }

@@ -106,7 +106,8 @@ static enum ks_status open_part(struct ks_parts *parts, struct part *p, int64_t 
     p->parts = parts;
     p->range_begin = begin;
     p->begin = -1;
-    p->feed = (struct ks_feed){.fd = plan->fd, .offset = begin - BEFORE_SIZE};
+    p->feed =
+        (struct ks_feed){.fd = plan->fd, .progress = plan->progress, .offset = begin - BEFORE_SIZE};
     KS_TRY(ks_feed_init(&p->feed, plan->window_bytes, err));
     KS_TRY(
         ks_trace_builder_create_part(plan->context->builder, parts->count + 1, &p->builder, err));

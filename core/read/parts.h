@@ -19,6 +19,7 @@ struct ks_parts_plan {
     int fd;
     int64_t offset; /* of the first byte that is not read yet */
     int64_t end;    /* of the file */
+    struct ks_progress *progress;
 };
 
 /* `*out` NULL: the rest is too small, or no thread could be had. Else the reader has been told

@@ -1,8 +1,11 @@
 #include "read/read.h"
 
+#include <sys/stat.h>
+
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/proc.h"
+#include "base/progress.h"
 #include "read/feed.h"
 #include "read/folder.h"
 #include "read/parts.h"
@@ -44,6 +47,7 @@ static enum ks_status start_parts(struct reading *r, struct ks_err *err)
         .threads = r->threads,
         .window_bytes = r->options->window_bytes,
         .offset = r->feed->offset,
+        .progress = r->options->progress,
     };
     plan.fd = ks_input_plain_file(r->feed->input, &plan.end);
     return plan.fd < 0 ? KS_OK : ks_parts_start(&plan, &r->parts, err);
@@ -198,6 +202,7 @@ static enum ks_status read_file(const struct ks_read_options *options, const cha
         .builder = builder, .strict = options->strict, .log = options->log};
     struct ks_feed f = {.fd = -1};
     KS_TRY(ks_input_open(path, &f.input, err));
+    ks_input_count(f.input, options->progress);
     enum ks_status status =
         ks_trace_builder_source_open(builder, ks_str_from(path), &context.source, err);
     if (status == KS_OK) {
@@ -218,6 +223,20 @@ static enum ks_status read_file(const struct ks_read_options *options, const cha
 static bool is_not_a_trace(enum ks_status status)
 {
     return status == KS_ERR_FORMAT || status == KS_ERR_UNSUPPORTED || status == KS_ERR_IO;
+}
+
+/* A pipe has no size: then only what has been read can be said. */
+static void count_bytes(const struct ks_file_list *files, struct ks_progress *progress)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; progress && i < files->count; i++) {
+        struct stat info;
+        if (stat(files->list[i].path, &info) != 0 || !S_ISREG(info.st_mode)) {
+            return;
+        }
+        total += (uint64_t)info.st_size;
+    }
+    ks_progress_add_total(progress, total);
 }
 
 /* Reads all files; those found in folders may turn out to be no traces, unless all do. */
@@ -287,7 +306,7 @@ static enum ks_status choose_run(const struct ks_read_options *options,
                                  struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
 {
     int64_t count;
-    ks_runs_assign(builder, &count);
+    KS_TRY(ks_runs_assign(builder, &count, err));
     if (options->any_run) {
         join_runs(builder);
         count = 1;
@@ -356,6 +375,7 @@ enum ks_status ks_read_paths(const struct ks_read_options *options,
     struct ks_file_list files = {0};
     enum ks_status status = ks_read_list(options, &files, &arena, err);
     if (status == KS_OK) {
+        count_bytes(&files, options->progress);
         status = read_files(options, &files, builder, err);
     }
     if (status == KS_OK) {

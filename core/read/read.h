@@ -19,6 +19,7 @@ struct ks_read_options {
     bool rank_given;     /* only the files of this rank */
     int64_t rank;
     const struct ks_log *log;
+    struct ks_progress *progress; /* NULL: nobody asks */
     /* Gets the recordings with stacks that lie beside clean ones; NULL: they are left out. */
     struct ks_stacks_list *stacks;
 };

@@ -219,51 +219,86 @@ bool ks_run_folder_explain(const char *path, struct ks_err *err)
 
 /* ------------------------------------------------------------------ which files are read */
 
-static bool is_same_process(const char *path, const struct ks_run_name *name, const char *other,
-                            struct ks_run_name *other_name)
+/* A file of a run, and the folder that it is in: the part of its path before the last slash. */
+struct window_file {
+    size_t index;
+    struct ks_str folder;
+    struct ks_run_name name;
+};
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* The windows of a process follow each other, the latest last. */
+static int compare_files(const void *left, const void *right)
+{
+    const struct window_file *a = left;
+    const struct window_file *b = right;
+    int order = ks_str_compare(a->folder, b->folder);
+    order = order ? order : compare_numbers(a->name.rank, b->name.rank);
+    order = order ? order : compare_numbers(a->name.pid, b->name.pid);
+    return order ? order : compare_numbers(a->name.window, b->name.window);
+}
+
+static bool is_same_process(const struct window_file *a, const struct window_file *b)
+{
+    return ks_str_equal(a->folder, b->folder) && a->name.rank == b->name.rank &&
+           a->name.pid == b->name.pid;
+}
+
+static struct ks_str folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    const char *other_slash = strrchr(other, '/');
-    size_t len = slash ? (size_t)(slash - path) : 0;
-    size_t other_len = other_slash ? (size_t)(other_slash - other) : 0;
-    return ks_run_name_parse(ks_str_from(other), other_name) && len == other_len &&
-           memcmp(path, other, len) == 0 && name->rank == other_name->rank &&
-           name->pid == other_name->pid;
+    return (struct ks_str){path, slash ? (size_t)(slash - path) : 0};
 }
 
-/* Does the folder hold a later window of the same process? */
-static bool is_superseded(const struct ks_file_list *files, size_t index,
-                          const struct ks_run_name *name)
+/* Which files are of an earlier window than their process has another of. */
+static enum ks_status find_superseded(const struct ks_file_list *files, bool **out,
+                                      struct ks_arena *arena, struct ks_err *err)
 {
+    struct window_file *list = ks_new(arena, struct window_file, files->count + 1);
+    *out = ks_new(arena, bool, files->count + 1);
+    if (!list || !*out) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot choose files: count=%zu",
+                       files->count);
+    }
+    size_t count = 0;
     for (size_t i = 0; i < files->count; i++) {
-        struct ks_run_name other;
-        if (is_same_process(files->list[index].path, name, files->list[i].path, &other) &&
-            other.window > name->window) {
-            return true;
+        struct window_file file = {.index = i, .folder = folder_of(files->list[i].path)};
+        if (ks_run_name_parse(ks_str_from(files->list[i].path), &file.name)) {
+            list[count++] = file;
         }
     }
-    return false;
+    if (count > 1) {
+        qsort(list, count, sizeof(*list), compare_files);
+    }
+    for (size_t i = count; i-- > 1;) {
+        bool is_older = is_same_process(&list[i - 1], &list[i]) &&
+                        (list[i - 1].name.window < list[i].name.window || (*out)[list[i].index]);
+        (*out)[list[i - 1].index] = is_older;
+    }
+    return KS_OK;
 }
 
-static bool is_of_window(const struct ks_file_list *files, size_t index, int64_t window)
+static bool is_of_window(const struct ks_file_entry *entry, bool is_superseded, int64_t window)
 {
     struct ks_run_name name;
-    const struct ks_file_entry *entry = &files->list[index];
     if (!ks_run_name_parse(ks_str_from(entry->path), &name)) {
         return window == 0;
     }
-    if (window != 0) {
-        return name.window == window;
-    }
-    return entry->is_given || !is_superseded(files, index, &name);
+    return window != 0 ? name.window == window : entry->is_given || !is_superseded;
 }
 
 enum ks_status ks_run_folder_choose(struct ks_file_list *files, int64_t window,
                                     struct ks_arena *arena, struct ks_err *err)
 {
     struct ks_file_list kept = {0};
+    bool *superseded = NULL;
+    KS_TRY(find_superseded(files, &superseded, arena, err));
     for (size_t i = 0; i < files->count; i++) {
-        if (is_of_window(files, i, window)) {
+        if (is_of_window(&files->list[i], superseded[i], window)) {
             KS_TRY(ks_file_list_append(&kept, &files->list[i], arena, err));
         }
     }

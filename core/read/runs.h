@@ -11,7 +11,8 @@
 int64_t ks_rank_from_name(struct ks_str path);
 
 /* Sets rank (guessed from names where missing), run and cycle of every source whose run is not
- * negative; `*run_count` is the number of runs. */
-void ks_runs_assign(struct ks_trace_builder *builder, int64_t *run_count);
+ * negative; `*run_count` is the number of runs. Errors: KS_ERR_NOMEM. */
+enum ks_status ks_runs_assign(struct ks_trace_builder *builder, int64_t *run_count,
+                              struct ks_err *err) KS_MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
 #include "read/stacks.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -31,43 +32,89 @@ enum ks_status ks_stacks_list_add(struct ks_stacks_list *stacks, const char *con
     return KS_OK;
 }
 
-/* Is `clean` the path without the word? */
-static bool is_sibling(const char *path, const char *clean)
+/* ------------------------------------------------------------ siblings */
+
+static int compare_paths(const void *left, const void *right)
+{
+    const char *const *a = left;
+    const char *const *b = right;
+    return strcmp(*a, *b);
+}
+
+/* All paths in order, so that they can be searched. */
+static const char **sorted_paths(const struct ks_file_list *files, struct ks_arena *arena)
+{
+    const char **paths = ks_new(arena, const char *, files->count + 1);
+    for (size_t i = 0; paths && i < files->count; i++) {
+        paths[i] = files->list[i].path;
+    }
+    if (paths && files->count > 1) {
+        qsort(paths, files->count, sizeof(*paths), compare_paths);
+    }
+    return paths;
+}
+
+static bool has_path(const char *const *paths, size_t count, const char *path)
+{
+    return count > 0 && bsearch(&path, paths, count, sizeof(*paths), compare_paths);
+}
+
+/* The path without the word; NULL when it has none, `*failed` when there is no memory. */
+static char *clean_path(const char *path, struct ks_arena *arena, bool *failed)
 {
     static const char word[] = ".stacks";
     const char *slash = strrchr(path, '/');
     const char *at = strstr(slash ? slash : path, ".stacks.");
-    size_t head = at ? (size_t)(at - path) : 0;
-    return at && strncmp(path, clean, head) == 0 &&
-           strcmp(at + sizeof(word) - 1, clean + head) == 0;
+    if (!at) {
+        return NULL;
+    }
+    size_t head = (size_t)(at - path);
+    const char *tail = at + sizeof(word) - 1;
+    char *clean = ks_new(arena, char, head + strlen(tail) + 1);
+    *failed = *failed || !clean;
+    if (clean) {
+        memcpy(clean, path, head);
+        memcpy(clean + head, tail, strlen(tail) + 1);
+    }
+    return clean;
 }
 
-static bool has_sibling(const struct ks_file_list *files, const char *path)
+static enum ks_status fail_nomem(size_t count, struct ks_err *err)
 {
-    for (size_t i = 0; i < files->count; i++) {
-        if (is_sibling(path, files->list[i].path)) {
-            return true;
+    return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep paths: count=%zu", count);
+}
+
+static enum ks_status add_siblings(struct ks_stacks_list *stacks, const struct ks_file_list *files,
+                                   struct ks_err *err)
+{
+    const char **paths = sorted_paths(files, stacks->arena);
+    bool failed = !paths;
+    for (size_t i = 0; i < files->count && !failed; i++) {
+        const char *path = files->list[i].path;
+        const char *clean = clean_path(path, stacks->arena, &failed);
+        if (clean && has_path(paths, files->count, clean)) {
+            KS_TRY(ks_stacks_list_add(stacks, &path, 1, err));
         }
     }
-    return false;
+    return failed ? fail_nomem(files->count, err) : KS_OK;
 }
 
 enum ks_status ks_stacks_list_take(struct ks_stacks_list *stacks, struct ks_file_list *files,
                                    struct ks_err *err)
 {
+    KS_TRY(add_siblings(stacks, files, err));
+    if (stacks->count == 0) {
+        return KS_OK;
+    }
+    const char **taken = ks_new(stacks->arena, const char *, stacks->count);
+    if (!taken) {
+        return fail_nomem(stacks->count, err);
+    }
+    memcpy(taken, stacks->paths, stacks->count * sizeof(*taken));
+    qsort(taken, stacks->count, sizeof(*taken), compare_paths);
     size_t kept = 0;
     for (size_t i = 0; i < files->count; i++) {
-        const char *path = files->list[i].path;
-        if (has_sibling(files, path)) {
-            KS_TRY(ks_stacks_list_add(stacks, &path, 1, err));
-        }
-    }
-    for (size_t i = 0; i < files->count; i++) {
-        bool is_taken = false;
-        for (size_t s = 0; s < stacks->count; s++) {
-            is_taken = is_taken || strcmp(stacks->paths[s], files->list[i].path) == 0;
-        }
-        if (!is_taken) {
+        if (!has_path(taken, stacks->count, files->list[i].path)) {
             files->list[kept++] = files->list[i];
         }
     }

@@ -9,8 +9,13 @@
 #include "base/alloc.h"
 #include "read/decoder.h"
 
+#ifdef KS_SMALL_LIMITS
+enum { WINDOW_LOG_MAX = 16 };
+#else
+enum { WINDOW_LOG_MAX = 27 }; // 128 MiB: what the zstd tool accepts without --long
+#endif
+
 enum {
-    WINDOW_LOG_MAX = 27, // 128 MiB: what the zstd tool accepts without --long
     FRAME_START_SIZE = 5 // too little to be a frame, enough to begin one
 };
 

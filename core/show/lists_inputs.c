@@ -82,7 +82,7 @@ static struct ks_cell input_end(const struct ks_view *view, size_t row)
 /* Only of a run that is not over yet: of all others it goes without saying. */
 static bool has_running(const struct ks_view *view)
 {
-    return ks_view_running_count(view) > 0;
+    return view->facts->running_count > 0;
 }
 
 static const struct ks_column input_columns[] = {
@@ -249,6 +249,11 @@ static struct ks_cell finding_impact(const struct ks_view *view, size_t row)
     return ks_cell_word(ks_view_impact(finding_of(view, row)->impact));
 }
 
+static struct ks_cell finding_severity(const struct ks_view *view, size_t row)
+{
+    return ks_cell_word(ks_view_severity(ks_finding_severity(finding_of(view, row))));
+}
+
 static struct ks_cell finding_confidence(const struct ks_view *view, size_t row)
 {
     return ks_cell_word(ks_view_confidence(finding_of(view, row)->confidence));
@@ -283,6 +288,11 @@ static const struct ks_column finding_columns[] = {
      .places = KS_COLUMN_BOTH,
      .field = KS_FIELD_TEXT,
      .cell = finding_impact},
+    {.key = "severity",
+     .title = "weight",
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_TEXT,
+     .cell = finding_severity},
     {.key = "confidence",
      .title = "sure",
      .places = KS_COLUMN_BOTH,

@@ -21,6 +21,14 @@ enum ks_status ks_report_write_table(const struct ks_view *view,
                                      const struct ks_report_style *style, ks_write_cb write,
                                      void *user, struct ks_err *err) KS_MUST_CHECK;
 
+/* Verdict, steps, findings and checks as GitHub-flavoured Markdown. */
+enum ks_status ks_report_write_markdown(const struct ks_view *view, ks_write_cb write, void *user,
+                                        struct ks_err *err) KS_MUST_CHECK;
+/* Findings that name a line of a file, as a SARIF 2.1.0 log. */
+enum ks_status ks_report_write_sarif(const struct ks_view *view,
+                                     const struct ks_report_style *style, ks_write_cb write,
+                                     void *user, struct ks_err *err) KS_MUST_CHECK;
+
 /* What `kscope info` says about the sources of a trace. */
 enum ks_status ks_report_write_info(const struct ks_view *view, bool json, ks_write_cb write,
                                     void *user, struct ks_err *err) KS_MUST_CHECK;

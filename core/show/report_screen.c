@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "show/ink.h"
 #include "show/plain.h"
+#include "show/sentences.h"
 #include "show/units.h"
 #include "show/verdict.h"
 
@@ -20,13 +21,17 @@ enum {
     DAMAGES_MAX = 3,
     DEVICES_MAX = 4,
     FINDINGS_MAX = 4,
-    FINDING_LINES = 5, /* title, saving, fix, code */
+    FINDING_LINES = 5, /* title, saving and place, fix, code */
     TAIL_LINES = 4,    /* what follows the findings */
     SCREEN_LINES = 24,
     BAR_WIDTH_MAX = 72,
     FIX_LINES_MAX = 4,
     CODE_LINES_MAX = 4,
     ROOM_MIN = 12,
+    FINE_NAMES_MAX = 3,
+    REASON_NAMES_MAX = 3, /* rules that lack the same thing */
+    REASONS_MAX = 1,
+    CHECK_LINES_MAX = 2,
 };
 
 static const double IDLE_SHARE_MIN = 0.005;
@@ -157,7 +162,7 @@ static void write_inputs(struct screen *screen)
         ks_text_printf(&screen->out, "and %u more files: --table inputs\n", count - shown);
     }
     write_damage(screen);
-    if (ks_view_running_count(screen->view) > 0) {
+    if (screen->view->facts->running_count > 0) {
         label(screen, "");
         ks_text_printf(&screen->out,
                        "the program is still running: this is what is there so far\n");
@@ -453,31 +458,12 @@ static void write_devices(struct screen *screen)
 
 /* ------------------------------------------------------------------ findings */
 
-static void append_saving(const struct ks_view *view, const struct ks_finding *finding,
-                          struct ks_text *line)
+static void append_line(struct screen *screen, const struct ks_finding *finding)
 {
-    int64_t step_ns = ks_view_step_ns(view);
-    const struct ks_saving *saving = &finding->saving;
-    if (saving->low_ns == KS_UNKNOWN || saving->high_ns == KS_UNKNOWN || saving->high_ns <= 0) {
-        ks_text_printf(line, "saves no time: %s",
-                       finding->impact == KS_IMPACT_MEMORY ? "about memory" : "a risk for the run");
-    } else {
-        struct ks_unit_text low = ks_units_time(saving->low_ns);
-        struct ks_unit_text high = ks_units_time(saving->high_ns);
-        ks_text_printf(line, "saves %s to %s a step", low.text, high.text);
-        if (step_ns > 0 && step_ns != KS_UNKNOWN) {
-            struct ks_unit_text low_share =
-                ks_units_share((double)saving->low_ns / (double)step_ns);
-            struct ks_unit_text high_share =
-                ks_units_share((double)saving->high_ns / (double)step_ns);
-            ks_text_printf(line, " (%s to %s of it)", low_share.text, high_share.text);
-        }
+    if (finding->where.file.len > 0) {
+        ks_text_printf(&screen->line, ", at ");
+        ks_sentence_line(&screen->line, &finding->where, screen->width / 2);
     }
-    if (finding->bytes != KS_UNKNOWN && finding->bytes != 0) {
-        struct ks_unit_text bytes = ks_units_bytes(finding->bytes);
-        ks_text_printf(line, ", %s", bytes.text);
-    }
-    ks_text_printf(line, ", confidence %s", ks_view_confidence(finding->confidence));
 }
 
 static void write_finding(struct screen *screen, size_t index)
@@ -493,7 +479,8 @@ static void write_finding(struct screen *screen, size_t index)
     ink(screen, KS_INK_END);
 
     ks_text_append(&screen->out, "   ", 3);
-    append_saving(screen->view, finding, &screen->line);
+    ks_sentence_saving(&screen->line, screen->view, finding);
+    append_line(screen, finding);
     wrap(screen, 3, 2);
     if (finding->fix_text) {
         ks_text_append(&screen->out, "   ", 3);
@@ -540,49 +527,95 @@ static void write_findings(struct screen *screen)
     }
 }
 
-/* Rules that follow each other often lack the same thing: the last one says it for all. */
-static bool is_last_of_reason(const struct ks_findings *findings, size_t index)
+/* Does the rule lack the same thing as the one at `index`? */
+static bool is_of_reason(const struct ks_findings *findings, size_t index, size_t other)
 {
     const struct ks_check *check = &findings->checks[index];
-    for (size_t i = index + 1; check->reason && i < findings->check_count; i++) {
-        const struct ks_check *next = &findings->checks[i];
-        if (next->state == KS_CHECK_COULD_NOT) {
-            return !next->reason || strcmp(next->reason, check->reason) != 0;
-        }
-    }
-    return check->reason != NULL;
+    const struct ks_check *next = &findings->checks[other];
+    return check->reason && next->reason && next->state == KS_CHECK_COULD_NOT &&
+           strcmp(next->reason, check->reason) == 0;
 }
 
-static void write_checks(struct screen *screen)
+/* Many rules lack the same thing, which is said once, behind all of them, by the first of them.
+ * Gives how many rules this is, 0 when another one is the first. */
+static size_t write_reason(struct screen *screen, size_t index, bool is_first)
 {
-    static const struct {
-        enum ks_check_state state;
-        const char *words;
-    } groups[] = {
-        {KS_CHECK_FINE, "Looked at, fine:"},
-        {KS_CHECK_COULD_NOT, "Could not be judged:"},
-    };
     const struct ks_findings *findings = screen->view->findings;
-    for (size_t g = 0; g < KS_COUNT_OF(groups); g++) {
-        size_t count = 0;
-        for (size_t i = 0; i < findings->check_count; i++) {
-            const struct ks_check *check = &findings->checks[i];
-            if (check->state != groups[g].state) {
-                continue;
-            }
-            ks_text_printf(&screen->line, "%s%s", count++ ? ", " : "", check->rule->id);
-            if (check->state == KS_CHECK_COULD_NOT && is_last_of_reason(findings, i)) {
-                ks_text_printf(&screen->line, " (%s)", check->reason);
-            }
-        }
-        if (count > 0 && groups[g].state == KS_CHECK_FINE && findings->count == 0) {
-            ks_text_printf(&screen->out, "Nothing was found that would make a step faster.\n");
-        }
-        if (count > 0) {
-            ks_text_printf(&screen->out, "%s ", groups[g].words);
-            wrap(screen, strlen(groups[g].words) + 1, 4);
+    for (size_t i = 0; i < index; i++) {
+        if (is_of_reason(findings, index, i)) {
+            return 0;
         }
     }
+    size_t count = 1;
+    ks_text_printf(&screen->line, "%s%s", is_first ? "" : "; ", findings->checks[index].rule->id);
+    for (size_t i = index + 1; i < findings->check_count; i++) {
+        if (is_of_reason(findings, index, i) && ++count <= REASON_NAMES_MAX) {
+            ks_text_printf(&screen->line, ", %s", findings->checks[i].rule->id);
+        }
+    }
+    if (count > REASON_NAMES_MAX) {
+        ks_text_printf(&screen->line, " and %zu more", count - REASON_NAMES_MAX);
+    }
+    if (findings->checks[index].reason) {
+        ks_text_printf(&screen->line, " (%s)", findings->checks[index].reason);
+    }
+    return count;
+}
+
+static size_t count_checks(const struct ks_findings *findings, enum ks_check_state state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < findings->check_count; i++) {
+        count += findings->checks[i].state == state;
+    }
+    return count;
+}
+
+static void write_fine(struct screen *screen)
+{
+    const struct ks_findings *findings = screen->view->findings;
+    size_t total = count_checks(findings, KS_CHECK_FINE);
+    size_t shown = 0;
+    if (total == 0) {
+        return;
+    }
+    if (findings->count == 0) {
+        ks_text_printf(&screen->out, "Nothing was found that would make a step faster.\n");
+    }
+    ks_text_printf(&screen->out, "Looked at, fine: ");
+    for (size_t i = 0; i < findings->check_count && shown < FINE_NAMES_MAX; i++) {
+        if (findings->checks[i].state == KS_CHECK_FINE) {
+            ks_text_printf(&screen->line, "%s%s", shown++ ? ", " : "",
+                           findings->checks[i].rule->id);
+        }
+    }
+    if (shown < total) {
+        ks_text_printf(&screen->line, " and %zu more", total - shown);
+    }
+    wrap(screen, strlen("Looked at, fine: "), CHECK_LINES_MAX);
+}
+
+static void write_not_judged(struct screen *screen)
+{
+    const struct ks_findings *findings = screen->view->findings;
+    size_t total = count_checks(findings, KS_CHECK_COULD_NOT);
+    size_t said = 0;
+    size_t reasons = 0;
+    if (total == 0) {
+        return;
+    }
+    ks_text_printf(&screen->out, "Could not be judged: ");
+    for (size_t i = 0; i < findings->check_count && reasons < REASONS_MAX; i++) {
+        size_t count = findings->checks[i].state == KS_CHECK_COULD_NOT
+                           ? write_reason(screen, i, reasons == 0)
+                           : 0;
+        said += count;
+        reasons += count > 0;
+    }
+    if (said < total) {
+        ks_text_printf(&screen->line, "; and %zu more: --markdown says why", total - said);
+    }
+    wrap(screen, strlen("Could not be judged: "), CHECK_LINES_MAX);
 }
 
 /* ------------------------------------------------------------------ the last line */
@@ -660,7 +693,8 @@ enum ks_status ks_report_write_screen(const struct ks_view *view,
     write_devices(&screen);
     write_idle(&screen);
     write_findings(&screen);
-    write_checks(&screen);
+    write_fine(&screen);
+    write_not_judged(&screen);
     write_next(&screen);
 
     enum ks_status status = KS_OK;

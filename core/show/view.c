@@ -11,15 +11,6 @@ struct ks_str ks_view_path(const struct ks_view *view, uint32_t source)
     return ks_trace_str(view->trace, ks_trace_source(view->trace, source)->path);
 }
 
-size_t ks_view_running_count(const struct ks_view *view)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < ks_trace_source_count(view->trace); i++) {
-        count += ks_trace_source(view->trace, i)->is_running;
-    }
-    return count;
-}
-
 struct ks_str ks_view_str(const struct ks_view *view, struct ks_strid id)
 {
     return ks_trace_str(view->trace, id);
@@ -112,6 +103,13 @@ const char *ks_view_confidence(enum ks_confidence confidence)
     static const char *const words[] = {"high", "medium", "low"};
     KS_ASSERT((size_t)confidence < KS_COUNT_OF(words));
     return words[confidence];
+}
+
+const char *ks_view_severity(enum ks_severity severity)
+{
+    static const char *const words[] = {"low", "medium", "high"};
+    KS_ASSERT((size_t)severity < KS_COUNT_OF(words));
+    return words[severity];
 }
 
 const char *ks_view_finding_title(const struct ks_finding *finding)

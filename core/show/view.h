@@ -22,8 +22,6 @@ bool ks_view_step_counts(const struct ks_view *view, const struct ks_step *step)
 int64_t ks_view_rank(const struct ks_view *view, uint32_t source);
 /* The path of a source as the user knows it. */
 struct ks_str ks_view_path(const struct ks_view *view, uint32_t source);
-/* Sources whose process was still at work when the report was made. */
-size_t ks_view_running_count(const struct ks_view *view);
 /* Text of a string id of the trace. */
 struct ks_str ks_view_str(const struct ks_view *view, struct ks_strid id);
 /* Duration of a mean complete step (of any, when none is complete), or KS_UNKNOWN. */
@@ -37,6 +35,7 @@ const char *ks_view_idle_cause(enum ks_idle_cause cause);
 const char *ks_view_status(enum ks_source_status status);
 const char *ks_view_impact(enum ks_impact impact);
 const char *ks_view_confidence(enum ks_confidence confidence);
+const char *ks_view_severity(enum ks_severity severity);
 const char *ks_view_finding_title(const struct ks_finding *finding);
 
 #endif

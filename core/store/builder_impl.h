@@ -13,11 +13,18 @@
 #include "store/merge.h"
 #include "store/sort.h"
 
+#ifdef KS_SMALL_LIMITS /* fuzzing: few rows reach the limits, and a builder is made quickly */
+enum { KS_OPEN_RUNS_MAX = 4, KS_RUN_BYTES_FIRST = 256, KS_RECENT_COUNT = 4 };
+#else
 enum {
-    KS_CHUNK_ROWS_DEFAULT = 65536,
     KS_OPEN_RUNS_MAX = 256,    /* of one table: one is shared, the others have a lane each */
     KS_RUN_BYTES_FIRST = 4096, /* first chunk of an open run; each next one is four times larger */
     KS_RECENT_COUNT = 64,
+};
+#endif
+
+enum {
+    KS_CHUNK_ROWS_DEFAULT = 65536,
     KS_BUILT_TABLES = KS_TABLE_link, /* readers fill the tables before this one */
 };
 

@@ -7,12 +7,16 @@
 #include "base/err.h"
 #include "base/seed.h"
 
+#ifdef KS_SMALL_LIMITS /* fuzzing: small pools are made quickly, and grow with few strings */
+enum { SLOTS_MIN = 4, STRINGS_MIN = 2, RECENT_BITS = 2 };
+#else
 enum {
     SLOTS_MIN = 1024,
     STRINGS_MIN = 256,
     RECENT_BITS = 11, /* 2,048 entries of 24 bytes stay in the first two cache levels */
-    RECENT_COUNT = 1 << RECENT_BITS,
 };
+#endif
+enum { RECENT_COUNT = 1 << RECENT_BITS };
 
 /* Half of the hash stands beside the id, so that a wrong slot is nearly never followed. */
 struct slot {

@@ -133,9 +133,14 @@ static void show_link(struct ks_link_scan *scan)
 
 KS_TABLE_LIST(DEFINE_SCAN)
 
-    /* ------------------------------------------------------------------ lanes, tracks, sources */
+    uint32_t ks_trace_chunk_rows(const struct ks_trace *trace)
+{
+    return ks_table_chunk_rows(&trace->tables[0]); /* the same in all */
+}
 
-    uint64_t ks_trace_rows(const struct ks_trace *trace, enum ks_table_id table)
+/* ------------------------------------------------------------------ lanes, tracks, sources */
+
+uint64_t ks_trace_rows(const struct ks_trace *trace, enum ks_table_id table)
 {
     return table_of(trace, table)->rows;
 }

@@ -143,6 +143,9 @@ void ks_scan_close(struct ks_scan *scan);
 
 KS_TABLE_LIST(KS_DECLARE_SCAN)
 
+/* What next shows at once ends at a multiple of so many rows. */
+uint32_t ks_trace_chunk_rows(const struct ks_trace *trace);
+
 /* Which rows of a table belong to a lane; ascending by lane. */
 struct ks_lane {
     uint32_t track;
@@ -198,6 +201,27 @@ struct ks_gpu_info {
     int32_t sm_count; /* -1 unknown */
 };
 
+/* What the process and the kernel said while `kscope run` recorded a window; 0: not known, or none.
+ */
+struct ks_process_use {
+    int64_t threads;        /* of an operator, as torch was told */
+    int64_t cores;          /* that the process may run on */
+    int64_t local_ranks;    /* processes like it on the machine */
+    int64_t wall_ns;        /* length of all that follows */
+    int64_t cpu_ns;         /* that all threads of the process used */
+    int64_t thread_run_ns;  /* the thread of the steps ran ... */
+    int64_t thread_wait_ns; /* ... or could run, and no core was free */
+    int64_t quota_us;       /* of CPU time in each period, that the control group allows */
+    int64_t period_us;      /* length of a period */
+    int64_t periods;        /* in which the group ran ... */
+    int64_t throttled;      /* ... and was held back */
+    int64_t throttled_ns;   /* for so long, all cores together */
+    int64_t loader_ns;      /* the thread of the steps was in the data loader's __next__ ... */
+    int64_t loader_cpu_ns;  /* ... and ran */
+    int64_t workers;        /* processes of the loader */
+    int64_t worker_cpu_ns;  /* that they used, all together */
+};
+
 /* One input file: identity, switches of the recording, counters. */
 struct ks_source {
     struct ks_strid path;
@@ -221,9 +245,10 @@ struct ks_source {
     bool has_cut_step;          /* `kscope run` ended the window inside a step ... */
     int64_t cut_step;           /* ... of this number */
     int64_t unprofiled_step_ns; /* of the same run without a profiler; 0 unknown */
-    bool is_running;            /* the process that recorded it is still at work */
-    int64_t run;                /* 1-based run this file belongs to */
-    int64_t cycle;              /* 0-based window of its rank within the run */
+    struct ks_process_use process;
+    bool is_running; /* the process that recorded it is still at work */
+    int64_t run;     /* 1-based run this file belongs to */
+    int64_t cycle;   /* 0-based window of its rank within the run */
     uint64_t counts[KS_STAT_COUNT];
 };
 

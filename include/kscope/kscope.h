@@ -62,6 +62,21 @@ typedef bool (*ks_write_cb)(void *user, const char *bytes, size_t size);
 /* Version of the library, "major.minor.patch". */
 KS_API const char *ks_version(void);
 
+/* ------------------------------------------------------------------ how far a call is */
+
+enum ks_stage { KS_STAGE_READ, KS_STAGE_ANALYZE, KS_STAGE_QUERY };
+
+/* Zeroed by the caller, counted by the calls that it is given to. Another thread may look at it
+ * meanwhile, with ks_progress_get. */
+struct ks_progress {
+    enum ks_stage stage;
+    uint64_t bytes_done;  /* of the input files as they are, compressed or not */
+    uint64_t bytes_total; /* 0: not known, as of a pipe */
+};
+
+/* The numbers of this moment. */
+KS_API struct ks_progress ks_progress_get(const struct ks_progress *progress);
+
 /* ------------------------------------------------------------------ opening a report */
 
 struct ks_report;
@@ -98,6 +113,7 @@ struct ks_report_options {
     uint64_t cache_bytes_max; /* of all that is kept there; 0: 8 GiB */
     ks_log_cb log;            /* may be called until the report is closed */
     void *log_user;
+    struct ks_progress *progress; /* NULL: nobody asks */
 };
 
 /* Reads all paths, analyses them and collects findings. One path can be a sealed trace (.kst).
@@ -111,7 +127,13 @@ KS_API void ks_report_close(struct ks_report *report);
 
 /* ------------------------------------------------------------------ writing it */
 
-enum ks_report_format { KS_REPORT_SCREEN, KS_REPORT_JSON, KS_REPORT_TABLE };
+enum ks_report_format {
+    KS_REPORT_SCREEN,
+    KS_REPORT_JSON,
+    KS_REPORT_TABLE,
+    KS_REPORT_MARKDOWN, /* verdict, steps, findings: for a comment or an issue */
+    KS_REPORT_SARIF,    /* findings that name a line, as SARIF 2.1.0 */
+};
 
 struct ks_report_style {
     enum ks_report_format format;
@@ -121,6 +143,7 @@ struct ks_report_style {
     bool colour;       /* ANSI colours */
     bool ascii;        /* text without characters beyond ASCII of our own */
     size_t width;      /* columns of the terminal; 0: 100 */
+    const char *root;  /* SARIF: files below this folder get relative names; NULL: none do */
 };
 
 /* Do format, table and sort fit together? Looks at no report, so that it can be asked before a long
@@ -144,6 +167,14 @@ KS_API const char *ks_report_sort_name(const char *table, size_t index);
 KS_API size_t ks_report_finding_count(const struct ks_report *report);
 KS_API size_t ks_report_finding_count_above(const struct ks_report *report, double share);
 
+/* How much a finding weighs: time findings by their share of the step, low below 5 %, high from
+ * 20 % on; others are medium, and high when memory runs out in less than 10,000 steps. */
+enum ks_severity { KS_FINDING_LOW, KS_FINDING_MEDIUM, KS_FINDING_HIGH };
+
+/* Number of findings that weigh at least that much. */
+KS_API size_t ks_report_finding_count_severe(const struct ks_report *report,
+                                             enum ks_severity least);
+
 /* What limits the step (verdict.bound_by of the JSON), and the rule of the index-th finding (NULL
  * past the last): enough to tell whether two reports say the same. Static text. */
 KS_API const char *ks_report_bound_by(const struct ks_report *report);
@@ -163,7 +194,16 @@ KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *fai
 
 /* ------------------------------------------------------------------ files for other programs */
 
-enum ks_export_format { KS_EXPORT_CSV, KS_EXPORT_FOLDED, KS_EXPORT_SPEEDSCOPE, KS_EXPORT_CHROME };
+enum ks_export_format {
+    KS_EXPORT_CSV,
+    KS_EXPORT_FOLDED,
+    KS_EXPORT_SPEEDSCOPE,
+    KS_EXPORT_CHROME,
+    KS_EXPORT_PERFETTO,
+    KS_EXPORT_SQLITE, /* only by ks_export_write_file */
+    KS_EXPORT_PARQUET,
+    KS_EXPORT_ARROW,
+};
 
 /* What the stacks of KS_EXPORT_FOLDED are weighed by. */
 enum ks_export_weight {
@@ -175,18 +215,30 @@ enum ks_export_weight {
  * with. */
 struct ks_export_options {
     enum ks_export_format format;
-    const char *table; /* KS_EXPORT_CSV: one of ks_report_table_name; NULL: "operators" */
+    /* KS_EXPORT_CSV, _PARQUET, _ARROW: one of ks_export_table_name; NULL: "operators" for CSV,
+     * "events" for the others. */
+    const char *table;
     enum ks_export_weight weight;
-    /* KS_EXPORT_CHROME: what of the only file of the report is handed on, beside its steps. */
+    /* What of the events is kept, beside the steps of the report. Tables of the report itself
+     * cannot be cut so: KS_ERR_USAGE. */
     const char *categories; /* separated by commas; NULL: all */
     bool time_given;        /* only what overlaps [time_from_ns, time_to_ns) from the start */
     int64_t time_from_ns;
     int64_t time_to_ns;
-    bool strict;   /* refuse damaged text */
-    bool gzip;     /* compress what is written */
-    ks_log_cb log; /* what had to be cut or left out */
+    bool uncompressed; /* KS_EXPORT_PARQUET, _ARROW: without zstd inside */
+    bool strict;       /* KS_EXPORT_CHROME: refuse damaged text */
+    bool gzip;         /* compress what is written */
+    ks_log_cb log;     /* what had to be cut or left out */
     void *log_user;
 };
+
+/* Name of the index-th table that an export knows; NULL past the last. */
+KS_API const char *ks_export_table_name(size_t index);
+
+/* Do the options fit together? Looks at no report, so that it can be asked before a long read.
+ * KS_ERR_USAGE. */
+KS_API KS_MUST_CHECK enum ks_status ks_export_check(const struct ks_export_options *options,
+                                                    struct ks_err *err);
 
 /* Writes the report in a format that other programs read (docs/export.md). Errors: KS_ERR_USAGE
  * (options that do not fit together; KS_EXPORT_CHROME: not one file), KS_ERR_LIMIT (speedscope:
@@ -196,6 +248,12 @@ KS_API KS_MUST_CHECK enum ks_status ks_export_write(struct ks_report *report,
                                                     const struct ks_export_options *options,
                                                     ks_write_cb write, void *user,
                                                     struct ks_err *err);
+
+/* The same for KS_EXPORT_SQLITE, into the file `path`, which is empty or not there. After an error
+ * it holds anything, and is the caller's to remove. */
+KS_API KS_MUST_CHECK enum ks_status ks_export_write_file(const struct ks_report *report,
+                                                         const struct ks_export_options *options,
+                                                         const char *path, struct ks_err *err);
 
 /* Zero means the default everywhere. */
 struct ks_convert_options {
@@ -240,6 +298,7 @@ struct ks_query_options {
     bool (*is_cancelled)(
         void *user); /* asked every few microseconds to milliseconds; may be NULL */
     void *cancel_user;
+    struct ks_progress *progress; /* NULL: nobody asks */
 };
 
 struct ks_query_result {

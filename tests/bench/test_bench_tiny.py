@@ -35,6 +35,15 @@ def test_instructions_are_counted(tmp_path):
     assert name == "A.recompiles.good" and int(events) > 100 and 500 < int(count) < 50000
 
 
+def test_growth_is_shown(tmp_path):
+    command = [sys.executable, str(ROOT / "bench" / "growth.py"), "--tiny"]
+    command += ["--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = [line.split()[0] for line in done.stdout.splitlines()[1:]]
+    assert names[0] == "A.recompiles.good" and "one_launch" in names and len(names) == 7
+
+
 def test_cost_of_the_recorder_is_measured():
     command = [sys.executable, str(ROOT / "bench" / "recorder_cost.py"), "--tiny"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -120,6 +120,20 @@ def test_fail_on_a_finding_that_is_large_enough(kscope):
     assert kscope("report", "--fail-on", "99%", starved).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("A.dataloader.bad", {"low", "medium", "high"}),
+        ("A.pageable.bad", {"low", "medium"}),
+        ("A.pageable.good", set()),
+    ],
+)
+def test_fail_on_a_weight(kscope, name, weights):
+    trace = ROOT / "tests" / "data" / f"{name}.pt.trace.json.gz"
+    run = {word: kscope("report", "--fail-on", word, trace) for word in ("low", "medium", "high")}
+    assert {word for word, done in run.items() if done.returncode == 1} == weights
+
+
 def test_fail_on(kscope, small):
     assert kscope("report", "--fail-on", "10%", small).returncode == 0
     assert kscope("report", "--fail-on", "0.1", "--json", small).returncode == 0

@@ -258,17 +258,79 @@ def test_speedscope_says_what_it_cut(kscope, tmp_path):
     assert len(rows) == 2
 
 
+# ---------------------------------------------------------------- what is chosen
+
+FROM, TO = 20_000_000, 35_500_000
+
+
+def query(kscope, sql, path):
+    run = kscope("query", "--json", path, sql)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)["rows"]
+
+
+def covered(kscope, table, where, lane="track_id"):
+    """For each lane, how much of the time its rows cover."""
+    sums, ends = {}, {}
+    for track, start, dur in query(
+        kscope, f"select {lane}, ts_ns, dur_ns from {table} where {where} order by 1, 2", GPU
+    ):
+        begin, end = max(start, FROM, ends.get(track, FROM)), min(start + dur, TO)
+        if end > begin:
+            sums[track] = sums.get(track, 0) + end - begin
+            ends[track] = end
+    return sums
+
+
+CHOSEN = ("--time", "20:35.5", "--category", "cpu_op,cuda_runtime,kernel")
+
+
+def test_folded_of_times_and_categories(kscope):
+    stacks = read_folded(export(kscope, "--to", "folded", *CHOSEN, GPU))
+    names = {frame for stack in stacks for frame in stack}
+    assert "aten::linear" in names
+    assert not any(name.startswith(("ProfilerStep", "Optimizer")) for name in names)
+    where = "category in ('cpu_op', 'cuda_runtime') and not is_async"
+    assert sum(stacks.values()) == sum(covered(kscope, "slice", where).values()) > 0
+
+
+def test_folded_device_time_of_times(kscope):
+    stacks = read_folded(export(kscope, "--to", "folded", "--weight", "device", *CHOSEN, GPU))
+    ((truth,),) = query(
+        kscope, "select sum(g.dur_ns) from gpu g where g.category != 'gpu_user_annotation' and "
+        "exists (select 1 from slice s where s.external_id = g.external_id and "
+        f"s.category = 'cpu_op' and s.ts_ns >= {FROM} and s.ts_ns < {TO})", GPU
+    )  # fmt: skip
+    assert sum(stacks.values()) == truth > 0
+
+
+def test_speedscope_of_times_and_categories(kscope):
+    document = json.loads(export(kscope, "--to", "speedscope", *CHOSEN, GPU))
+    assert {(one["startValue"], one["endValue"]) for one in document["profiles"]} == {(FROM, TO)}
+    spans = check_speedscope(document)
+    top = {
+        name: sum(end - start for _, start, end, depth in rows if depth == 0)
+        for name, rows in spans.items()
+    }
+    threads = [length for name, length in top.items() if "thread" in name]
+    streams = [length for name, length in top.items() if "stream" in name]
+    where = "category in ('cpu_op', 'cuda_runtime') and not is_async"
+    assert sorted(threads) == sorted(covered(kscope, "slice", where).values())
+    assert streams == list(covered(kscope, "gpu", "category = 'kernel'", "stream_id").values())
+    assert threads and streams
+
+
 # ---------------------------------------------------------------- the command
 
-FORMATS = ("csv", "folded", "speedscope")
+FORMATS = ("csv", "folded", "speedscope", "perfetto", "parquet", "arrow")
 
 
 @pytest.mark.parametrize("name", [path.name for path in HOSTILE])
-def test_hostile_files_are_exported_or_refused(kscope, name):
+def test_hostile_files_are_exported_or_refused(kscope, tmp_path, name):
     path = ROOT / "tests" / "hostile" / name
     works = kscope("report", path).returncode
-    for form in FORMATS:
-        run = kscope("export", "--to", form, path)
+    for form in (*FORMATS, "sqlite"):
+        run = kscope("export", "--to", form, "-o", tmp_path / "out", path)
         assert run.returncode == works, (form, run.stderr)
         assert run.returncode in (0, 3)
 

@@ -1,8 +1,11 @@
-/* Goal: whichever allocation fails while an export is written, the public API gives KS_ERR_NOMEM
- * and leaves nothing behind. Method: count the allocations of a good run for each format over a
- * small trace with names that must be repaired or replaced, then fail each of them. */
+/* Goal: whichever allocation, read or write fails while an export is written, the public API says
+ * so and leaves nothing behind. Method: count those of a good run for each format over a small
+ * trace with names that must be repaired or replaced, then fail each of them. For reads the trace
+ * is larger, and its tables lie in a file. */
 #include <kscope/kscope.h>
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,19 +23,59 @@ static const char trace_text[] =
     "\"dur\":50,\"args\":{\"External id\":1,\"Input Dims\":[[2,3],[3,4]]}},"
     "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,"
     "\"ts\":30,\"dur\":5,\"args\":{\"correlation\":7,\"External id\":1}},"
+    "{\"ph\":\"C\",\"name\":\"queue\",\"pid\":1,\"ts\":35,\"args\":{\"a\":1}},"
+    "{\"ph\":\"i\",\"s\":\"t\",\"name\":\"[memory]\",\"pid\":1,\"tid\":1,\"ts\":36,\"args\":{"
+    "\"Total Allocated\":8,\"Total Reserved\":9,\"Bytes\":8,\"Addr\":5,\"Device Id\":0,"
+    "\"Device Type\":1}},"
     "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm\",\"pid\":0,\"tid\":7,\"ts\":40,\"dur\":30,"
     "\"args\":{\"device\":0,\"stream\":7,\"correlation\":7,\"External id\":1}}]}";
 
 static char trace_path[] = "/tmp/kscope-torture-XXXXXX";
 static const char *const paths[] = {trace_path};
+static char large_path[] = "/tmp/kscope-torture-large-XXXXXX";
 static struct ks_report *report;
+
+/* ------------------------------------------------------------------ failing calls */
+
+static struct {
+    int64_t calls;
+    int64_t fail_at; /* 0: never */
+} reads, writes;
+
+static bool fails_now(void)
+{
+    return ++reads.calls == reads.fail_at;
+}
+
+ssize_t __real_read(int fd, void *bytes, size_t size);
+ssize_t __wrap_read(int fd, void *bytes, size_t size);
+ssize_t __real_pread64(int fd, void *bytes, size_t size, off_t offset);
+ssize_t __wrap_pread64(int fd, void *bytes, size_t size, off_t offset);
+
+ssize_t __wrap_read(int fd, void *bytes, size_t size)
+{
+    if (fails_now()) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_read(fd, bytes, size);
+}
+
+ssize_t __wrap_pread64(int fd, void *bytes, size_t size, off_t offset)
+{
+    if (fails_now()) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_pread64(fd, bytes, size, offset);
+}
 
 static bool ignore(void *user, const char *bytes, size_t size)
 {
     (void)user;
     (void)bytes;
     (void)size;
-    return true;
+    return ++writes.calls != writes.fail_at;
 }
 
 /* Writes something; `what` says what. */
@@ -67,24 +110,81 @@ static void fail_each(writer write_it, const void *what, bool for_ever)
     }
 }
 
-static void test_exports(void **state)
+static const struct ks_export_options exports[] = {
+    {.format = KS_EXPORT_CSV, .table = "operators", .gzip = true},
+    {.format = KS_EXPORT_CSV, .table = "events", .categories = "kernel"},
+    {.format = KS_EXPORT_FOLDED},
+    {.format = KS_EXPORT_FOLDED, .weight = KS_EXPORT_DEVICE},
+    {.format = KS_EXPORT_SPEEDSCOPE},
+    {.format = KS_EXPORT_CHROME},
+    {.format = KS_EXPORT_PERFETTO},
+    {.format = KS_EXPORT_PARQUET},
+    {.format = KS_EXPORT_PARQUET, .table = "findings", .uncompressed = true},
+    {.format = KS_EXPORT_ARROW},
+    {.format = KS_EXPORT_ARROW, .table = "findings", .uncompressed = true},
+};
+
+enum { EXPORTS = sizeof(exports) / sizeof(exports[0]) };
+
+static void test_allocations(void **state)
 {
     (void)state;
     struct ks_report_options options = {
         .paths = paths, .path_count = 1, .step_range_given = true, .step_last = 9};
     assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
-    const struct ks_export_options exports[] = {
-        {.format = KS_EXPORT_CSV, .table = "operators", .gzip = true},
-        {.format = KS_EXPORT_FOLDED},
-        {.format = KS_EXPORT_FOLDED, .weight = KS_EXPORT_DEVICE},
-        {.format = KS_EXPORT_SPEEDSCOPE},
-        {.format = KS_EXPORT_CHROME},
-    };
-    for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
+    for (size_t i = 0; i < EXPORTS; i++) {
         fail_each(write_export, &exports[i], false);
         fail_each(write_export, &exports[i], true);
     }
     ks_report_close(report);
+}
+
+/* Runs an export whose n-th read or write fails, for each n of a good run. Which chunks are in
+ * memory already differs from run to run, so there may be fewer reads than in the good one. */
+static void fail_each_call(writer write_it, const void *what, int64_t *calls, int64_t *fail_at,
+                           int64_t calls_min)
+{
+    struct ks_err err = {0};
+    *calls = *fail_at = 0;
+    assert_int_equal(write_it(what, &err), KS_OK);
+    int64_t count = *calls;
+    int64_t failures = 0;
+    for (int64_t at = 1; at <= count; at++) {
+        err = (struct ks_err){0};
+        *calls = 0;
+        *fail_at = at;
+        enum ks_status status = write_it(what, &err);
+        *fail_at = 0;
+        if (*calls < at) {
+            assert_int_equal(status, KS_OK);
+            continue;
+        }
+        failures++;
+        assert_int_equal(status, KS_ERR_IO);
+        assert_int_equal(err.status, KS_ERR_IO);
+        assert_non_null(strstr(err.message, "Cannot "));
+    }
+    assert_true(failures >= calls_min);
+}
+
+static void test_reads_and_writes(void **state)
+{
+    (void)state;
+    const char *path = large_path;
+    struct ks_report_options options = {.paths = &path,
+                                        .path_count = 1,
+                                        .chunk_rows = 256,
+                                        .chunk_bytes_max = (uint64_t)64 * 1024,
+                                        .threads = 1};
+    int64_t live = ks_alloc_live(); /* chunks come and go */
+    assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
+    for (size_t i = 0; i < EXPORTS; i++) {
+        bool reads_rows = !exports[i].table || strcmp(exports[i].table, "events") == 0;
+        fail_each_call(write_export, &exports[i], &reads.calls, &reads.fail_at, reads_rows ? 2 : 0);
+        fail_each_call(write_export, &exports[i], &writes.calls, &writes.fail_at, 1);
+    }
+    ks_report_close(report);
+    assert_int_equal(ks_alloc_live(), live);
 }
 
 static void test_conversions(void **state)
@@ -98,21 +198,54 @@ static void test_conversions(void **state)
     for (size_t i = 0; i < sizeof(conversions) / sizeof(conversions[0]); i++) {
         fail_each(write_converted, &conversions[i], false);
         fail_each(write_converted, &conversions[i], true);
+        fail_each_call(write_converted, &conversions[i], &reads.calls, &reads.fail_at, 2);
+        fail_each_call(write_converted, &conversions[i], &writes.calls, &writes.fail_at, 1);
     }
+}
+
+static int write_small(void)
+{
+    int fd = mkstemp(trace_path);
+    ssize_t size = write(fd, trace_text, sizeof(trace_text) - 1);
+    return close(fd) != 0 || size != (ssize_t)sizeof(trace_text) - 1;
+}
+
+/* Operators that launch a kernel each. */
+static int write_large(void)
+{
+    enum { OPERATORS = 1500 };
+    FILE *file = fdopen(mkstemp(large_path), "w");
+    if (!file) {
+        return 1;
+    }
+    fputs("[", file);
+    for (int i = 0; i < OPERATORS; i++) {
+        fprintf(file,
+                "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op%d\",\"pid\":1,\"tid\":1,"
+                "\"ts\":%d,\"dur\":9,\"args\":{\"External id\":%d}},"
+                "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,"
+                "\"tid\":1,\"ts\":%d,\"dur\":5,\"args\":{\"correlation\":%d,\"External id\":%d}},"
+                "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k%d\",\"pid\":0,\"tid\":7,"
+                "\"ts\":%d,\"dur\":8,\"args\":{\"device\":0,\"stream\":7,\"correlation\":%d,"
+                "\"External id\":%d}}%s",
+                i % 7, 10 * i, i, 10 * i + 1, i, i, i % 5, 10 * i + 20, i, i,
+                i + 1 < OPERATORS ? ",\n" : "]");
+    }
+    return fclose(file);
 }
 
 int main(void)
 {
-    int fd = mkstemp(trace_path);
-    if (fd < 0 || write(fd, trace_text, sizeof(trace_text) - 1) != sizeof(trace_text) - 1) {
+    if (write_small() != 0 || write_large() != 0) {
         return 1;
     }
-    close(fd);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exports),
+        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_reads_and_writes),
         cmocka_unit_test(test_conversions),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(trace_path);
+    unlink(large_path);
     return failed;
 }

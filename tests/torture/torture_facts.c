@@ -26,6 +26,14 @@ static void add_training(struct facts_fixture *fixture)
             {3, OP, "aten::sort", at + 830, 50, .dims = "[[4, 9]]"},
             {3, OP, "aten::to", at + 890, 10, .dims = "[[4, 9]]"},
             {3, CALL, "cudaMemcpyAsync", at + 892, 2, .corr = i * 4 + 4},
+            {1, NOTE, "dynamo_data: compile_id=0/3", at + 910, 10},
+            {1, OP, "compile_inner (dynamo_timed)", at + 930, 10},
+            {1, NOTE, "DistributedDataParallel.forward", at + 620, 10},
+            {4, OP, "c10d::allreduce_", at + 940, 10},
+            {4, CALL, "cudaLaunchKernel", at + 942, 2, .corr = 1000 + i},
+            {4, CALL, "cudaFree", at + 960, 2},
+            {4, OP, "aten::empty", at + 970, 10},
+            {4, CALL, "cudaMalloc", at + 972, 2},
         };
         facts_fixture_host(fixture, rows, KS_COUNT_OF(rows));
         const struct device_row work[] = {
@@ -33,9 +41,12 @@ static void add_training(struct facts_fixture *fixture)
             {i % 2, i, MEMCPY, "Memcpy HtoD (Pageable -> Device)", at + 790, 5, .bytes = 7},
             {0, 7, MEMCPY, "Memcpy DtoH (Device -> Pageable)", at + 814, 2, i * 4 + 3},
             {0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", at + 894, 2, i * 4 + 4},
+            {0, 17, KERNEL, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", at + 945, 5, 1000 + i,
+             .collective = "allreduce", .elements = 1 << 18},
         };
         facts_fixture_device(fixture, work, KS_COUNT_OF(work));
-        const struct memory_row memory[] = {{at + 705, 512, -1}, {at + 750, -512, -1}};
+        const struct memory_row memory[] = {
+            {at + 705, 512, -1}, {at + 707, 2 << 20, 0, (uint64_t)i + 1}, {at + 750, -512, -1}};
         facts_fixture_memory(fixture, memory, KS_COUNT_OF(memory));
     }
 }
@@ -77,6 +88,8 @@ static enum ks_status live(const struct ks_trace *trace, const struct ks_scope *
         status = ks_findings_compute(&facts, &findings, err);
         *findings_count = findings.count;
         assert_true(facts.round_trip_count > 0);
+        assert_true(facts.compiles.steps_with > 0 && facts.comm.gradients.small > 0);
+        assert_true(facts.memory_count > 0 && facts.driver_memory.takes > 0);
     }
     ks_findings_release(&findings);
     ks_facts_release(&facts);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "cmocka_all.h"
+#include "sqlite_memory.h"
 
 static const char trace_text[] =
     "{\"traceEvents\": ["
@@ -30,63 +31,6 @@ static const char trace_text[] =
 
 static char trace_path[] = "/tmp/kscope-torture-query-XXXXXX";
 static struct ks_report *report;
-
-/* ------------------------------------------------------------------ memory of SQLite */
-
-enum { HEAD_SIZE = 16 }; // holds the size, keeps the alignment
-
-static void *take(int size)
-{
-    char *block = ks_alloc((size_t)size + HEAD_SIZE, 1);
-    if (block) {
-        memcpy(block, &size, sizeof(size));
-    }
-    return block ? block + HEAD_SIZE : NULL;
-}
-
-static void give_back(void *ptr)
-{
-    if (ptr) {
-        ks_free((char *)ptr - HEAD_SIZE);
-    }
-}
-
-static int size_of(void *ptr)
-{
-    int size = 0;
-    if (ptr) {
-        memcpy(&size, (char *)ptr - HEAD_SIZE, sizeof(size));
-    }
-    return size;
-}
-
-static void *take_again(void *ptr, int size)
-{
-    char *block = ks_realloc((char *)ptr - HEAD_SIZE, (size_t)size + HEAD_SIZE, 1);
-    if (block) {
-        memcpy(block, &size, sizeof(size));
-    }
-    return block ? block + HEAD_SIZE : NULL;
-}
-
-static int round_up(int size)
-{
-    return (size + 7) & ~7;
-}
-
-static int begin(void *user)
-{
-    (void)user;
-    return SQLITE_OK;
-}
-
-static void end(void *user)
-{
-    (void)user;
-}
-
-static const sqlite3_mem_methods methods = {take,     give_back, take_again, size_of,
-                                            round_up, begin,     end,        NULL};
 
 /* ------------------------------------------------------------------ the queries */
 
@@ -186,7 +130,7 @@ static int set_up(void **state)
     int fd = mkstemp(trace_path);
     ssize_t size = write(fd, trace_text, sizeof(trace_text) - 1);
     if (close(fd) != 0 || size != (ssize_t)sizeof(trace_text) - 1 ||
-        sqlite3_config(SQLITE_CONFIG_MALLOC, &methods) != SQLITE_OK) {
+        sqlite3_config(SQLITE_CONFIG_MALLOC, &ks_sqlite_memory) != SQLITE_OK) {
         return -1;
     }
     return ks_report_open(&options, &report, NULL) != KS_OK;

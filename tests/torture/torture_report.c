@@ -61,6 +61,8 @@ static bool style_at(size_t index, struct ks_report_style *style)
     const struct ks_report_style styles[] = {
         {.format = KS_REPORT_JSON, .sort = "count"},
         {.format = KS_REPORT_SCREEN, .colour = true},
+        {.format = KS_REPORT_MARKDOWN},
+        {.format = KS_REPORT_SARIF, .root = "/"},
         {.format = KS_REPORT_TABLE, .table = "kernels", .width = 50},
         {.format = KS_REPORT_TABLE, .table = "steps", .sort = "dur"},
     };

@@ -1,7 +1,9 @@
 #include "facts_fixture.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "advise/findings.h"
 #include "cmocka_all.h"
 
 enum { PROCESS = 1 };
@@ -98,6 +100,17 @@ void facts_fixture_device(struct facts_fixture *fixture, const struct device_row
                                      &err),
              &err);
         bool is_comm = ks_kernel_is_communication(ks_str_from(row->name));
+        uint32_t collective = 0;
+        if (row->collective) {
+            const struct ks_collective meta = {.name = intern(fixture, row->collective),
+                                               .group = intern(fixture, "0"),
+                                               .dtype = intern(fixture, "Float"),
+                                               .sequence = -1,
+                                               .in_elements = row->elements,
+                                               .out_elements = row->elements,
+                                               .group_size = 2};
+            must(ks_trace_builder_collective(fixture->builder, &meta, &collective, &err), &err);
+        }
         struct ks_gpu_row gpu = {
             .lane = device,
             .start_ns = row->start_ns,
@@ -106,6 +119,7 @@ void facts_fixture_device(struct facts_fixture *fixture, const struct device_row
             .ext_id = id_of(row->ext_id),
             .bytes = id_of(row->bytes),
             .stream = stream,
+            .collective = collective,
             .name = intern(fixture, row->name).v,
             .occupancy = row->occupancy > 0   ? (float)row->occupancy
                          : row->occupancy < 0 ? 0
@@ -130,6 +144,7 @@ void facts_fixture_memory(struct facts_fixture *fixture, const struct memory_row
         struct ks_memory_row row = {.lane = process,
                                     .start_ns = rows[i].start_ns,
                                     .bytes = rows[i].bytes,
+                                    .addr = rows[i].addr,
                                     .allocated = -1,
                                     .reserved = -1,
                                     .device = rows[i].device,
@@ -178,6 +193,27 @@ const struct ks_operator_fact *facts_fixture_operator(const struct facts_fixture
         }
     }
     return found;
+}
+
+const struct ks_finding *facts_fixture_finding(const struct ks_findings *findings, const char *id)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        if (strcmp(findings->list[i].rule->id, id) == 0) {
+            return &findings->list[i];
+        }
+    }
+    return NULL;
+}
+
+double facts_fixture_evidence(const struct ks_finding *finding, const char *name)
+{
+    for (size_t i = 0; i < finding->evidence_count; i++) {
+        if (strcmp(finding->evidence[i].name, name) == 0) {
+            return finding->evidence[i].value;
+        }
+    }
+    fail_msg("no evidence %s", name);
+    return 0;
 }
 
 const struct ks_kernel_fact *facts_fixture_kernel(const struct facts_fixture *fixture,

@@ -34,14 +34,17 @@ struct device_row {
     int64_t corr;
     int64_t ext_id;
     int64_t bytes;
-    double occupancy;     /* 0: unknown, -1: 0 */
-    double blocks_per_sm; /* 0: unknown */
+    double occupancy;       /* 0: unknown, -1: 0 */
+    double blocks_per_sm;   /* 0: unknown */
+    const char *collective; /* of two ranks, in fp32; NULL: none */
+    int64_t elements;
 };
 
 struct memory_row {
     int64_t start_ns;
     int64_t bytes;
     int32_t device; /* -1: host */
+    uint64_t addr;
 };
 
 struct facts_fixture {
@@ -65,6 +68,13 @@ void facts_fixture_seal(struct facts_fixture *fixture);
 /* Seals and computes; `scope` may be NULL. */
 void facts_fixture_compute(struct facts_fixture *fixture, const struct ks_scope *scope);
 void facts_fixture_release(struct facts_fixture *fixture);
+
+struct ks_findings;
+struct ks_finding;
+/* The finding of this rule, or NULL. */
+const struct ks_finding *facts_fixture_finding(const struct ks_findings *findings, const char *id);
+/* Value of its evidence of this name, which must be there. */
+double facts_fixture_evidence(const struct ks_finding *finding, const char *name);
 
 /* The only row of this label and kind (and shapes, when given), or NULL. */
 const struct ks_operator_fact *facts_fixture_operator(const struct facts_fixture *fixture,

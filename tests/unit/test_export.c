@@ -47,7 +47,9 @@ static void check_csv(const char *name, const char *field)
     struct ks_view view = view_of(&fixture);
     struct ks_text text;
     ks_text_init(&text);
-    assert_int_equal(ks_export_csv(&view, "operators", keep, &text, NULL), KS_OK);
+    assert_int_equal(
+        ks_export_csv(&view, &(struct ks_export_options){.table = "operators"}, keep, &text, NULL),
+        KS_OK);
     ks_text_append(&text, "", 1);
     const char *row = strstr(text.ptr, "\r\n");
     assert_non_null(row);
@@ -84,7 +86,9 @@ static void test_csv_of_nothing(void **state)
     struct ks_view view = view_of(&fixture);
     struct ks_text text;
     ks_text_init(&text);
-    assert_int_equal(ks_export_csv(&view, "copies", keep, &text, NULL), KS_OK);
+    assert_int_equal(
+        ks_export_csv(&view, &(struct ks_export_options){.table = "copies"}, keep, &text, NULL),
+        KS_OK);
     ks_text_append(&text, "", 1);
     assert_string_equal(text.ptr, "kind,calls,bytes,total_ns,bytes_per_s,zero_duration_calls\r\n");
     ks_text_release(&text);
@@ -98,7 +102,9 @@ static void test_csv_receiver_stops(void **state)
     open_named(&fixture, "x");
     struct ks_view view = view_of(&fixture);
     struct ks_err err = {0};
-    assert_int_equal(ks_export_csv(&view, "operators", refuse, NULL, &err), KS_ERR_IO);
+    assert_int_equal(
+        ks_export_csv(&view, &(struct ks_export_options){.table = "operators"}, refuse, NULL, &err),
+        KS_ERR_IO);
     assert_int_equal(err.status, KS_ERR_IO);
     facts_fixture_release(&fixture);
 }
@@ -111,7 +117,9 @@ static void check_folded(const struct facts_fixture *fixture, enum ks_export_wei
     struct ks_view view = view_of(fixture);
     struct ks_text text;
     ks_text_init(&text);
-    assert_int_equal(ks_export_folded(&view, weight, keep, &text, NULL), KS_OK);
+    assert_int_equal(
+        ks_export_folded(&view, &(struct ks_export_options){.weight = weight}, keep, &text, NULL),
+        KS_OK);
     ks_text_append(&text, "", 1);
     assert_string_equal(text.ptr, expected);
     ks_text_release(&text);
@@ -185,7 +193,9 @@ static void check_speedscope(const struct facts_fixture *fixture, const char *ev
     struct ks_view view = view_of(fixture);
     struct ks_text text;
     ks_text_init(&text);
-    assert_int_equal(ks_export_speedscope(&view, NULL, keep, &text, NULL), KS_OK);
+    assert_int_equal(
+        ks_export_speedscope(&view, &(struct ks_export_options){0}, NULL, keep, &text, NULL),
+        KS_OK);
     ks_text_append(&text, "", 1);
     struct ks_text found; /* "O0@10 C0@20 | ..." */
     ks_text_init(&found);

@@ -299,6 +299,30 @@ static void test_bounds(void **state)
     end(1);
 }
 
+static void check_severity(struct ks_finding finding, enum ks_severity want)
+{
+    start();
+    add_to(&facts, &finding);
+    settle();
+    assert_int_equal(ks_finding_severity(&f.list[0]), want);
+    ks_findings_release(&f);
+}
+
+static void test_severity(void **state)
+{
+    (void)state;
+    check_severity(finding_of(&time_a, 40, 58), KS_FINDING_LOW);
+    check_severity(finding_of(&time_a, 40, 60), KS_FINDING_MEDIUM);
+    check_severity(finding_of(&time_a, 180, 218), KS_FINDING_MEDIUM);
+    check_severity(finding_of(&time_a, 180, 220), KS_FINDING_HIGH);
+    check_severity(finding_of(&risk, 0, 0), KS_FINDING_MEDIUM);
+    struct ks_finding growth = finding_of(&memory, 0, 0);
+    growth.steps_until_oom = 10000;
+    check_severity(growth, KS_FINDING_MEDIUM);
+    growth.steps_until_oom = 9999;
+    check_severity(growth, KS_FINDING_HIGH);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_cut_in_trace),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_confidence),
+        cmocka_unit_test(test_severity),
         cmocka_unit_test(test_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,8 +31,8 @@ static void release(void)
     facts_fixture_release(&f);
 }
 
-/* Three steps of 100 ms: `wait` ms in the loader, of which `op` ms in one operator, then 10 ms in
- * an operator; on a GPU a kernel of 5 ms runs from the start of the step, so that it overlaps the
+/* Three steps of 100 ms: `wait` ms in the loader, of which `op` ms in one operator, then an
+ * operator; on a GPU a kernel of 5 ms runs from the start of the step, so that it overlaps the
  * wait. */
 static void build(const char *loader, int64_t wait, int64_t op, const char *op_name, bool has_gpu)
 {
@@ -44,7 +44,7 @@ static void build(const char *loader, int64_t wait, int64_t op, const char *op_n
             {1, CALL, "cudaLaunchKernel", at, 1000, .corr = i + 1},
             {1, NOTE, loader, at + 1 MS, wait MS},
             {1, OP, op_name, at + 2 MS, op MS},
-            {1, OP, "aten::mm", at + 85 MS, 10 MS},
+            {1, OP, "aten::mm", at + (wait + 1) MS, (99 - wait) MS},
         };
         facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
         const struct device_row kernel = {0, 7, KERNEL, "k", at + 1 MS, 5 MS, i + 1};
@@ -160,7 +160,7 @@ static void test_silent(void **state)
     (void)state;
     build(single, 4, 1, "aten::rand", false); // 4 % of the step
     check_silent(KS_CHECK_FINE, "4.00 of 100.00 ms");
-    build("something else", 60, 1, "aten::rand", false);
+    build("something else", 1, 1, "aten::rand", false);
     check_silent(KS_CHECK_COULD_NOT, "no data loader");
 
     facts_fixture_init(&f, 0, 0);
@@ -189,7 +189,8 @@ static void test_worker_start(void **state)
     facts_fixture_init(&f, 0, 0);
     for (int64_t i = 0; i < 3; i++) {
         const struct host_row rows[] = {{1, NOTE, steps[i], i * 100 MS, 100 MS},
-                                        {1, NOTE, several, i * 100 MS, i == 0 ? 90 MS : 1 MS}};
+                                        {1, NOTE, several, i * 100 MS, i == 0 ? 90 MS : 1 MS},
+                                        {1, OP, "aten::mm", i * 100 MS, 100 MS}};
         facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
     }
     compute();
@@ -205,8 +206,11 @@ static void test_ranks(void **state)
     f.source->rank = 0;
     for (int64_t rank = 0; rank < 2; rank++) {
         for (int64_t i = 0; i < 3; i++) {
-            const struct host_row rows[] = {{1, NOTE, steps[i], i * 100 MS, 100 MS},
-                                            {1, NOTE, single, i * 100 MS, (30 + 20 * rank) MS}};
+            int64_t wait = 30 + 20 * rank;
+            int64_t at = i * 100 MS;
+            const struct host_row rows[] = {{1, NOTE, steps[i], at, 100 MS},
+                                            {1, NOTE, single, at, wait MS},
+                                            {1, OP, "aten::mm", at + wait MS, (100 - wait) MS}};
             facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
         }
         if (rank == 0) {
@@ -225,8 +229,10 @@ static void build_waits(const int64_t waits_ns[3])
 {
     facts_fixture_init(&f, 0, 0);
     for (int64_t i = 0; i < 3; i++) {
-        const struct host_row rows[] = {{1, NOTE, steps[i], i * 100 MS, 100 MS},
-                                        {1, NOTE, single, i * 100 MS, waits_ns[i]}};
+        const struct host_row rows[] = {
+            {1, NOTE, steps[i], i * 100 MS, 100 MS},
+            {1, NOTE, single, i * 100 MS, waits_ns[i]},
+            {1, OP, "aten::mm", i * 100 MS + waits_ns[i], 100 MS - waits_ns[i]}};
         facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
     }
     compute();

@@ -257,6 +257,30 @@ static void check_strict(const char *bytes, int64_t offset)
     assert_int_equal(offset < 0 ? -1 : err.offset, offset);
 }
 
+/* What `kscope run` notes of the process; what is no number, or below 0, is not known. */
+static void test_process(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"kinetoscope\": {\"schema\": \"kinetoscope.window/1\", \"process\": {\"threads\": 8, "
+        "\"cores\": 4, \"local_ranks\": 2, \"wall_ns\": 100, \"cpu_ns\": 90, "
+        "\"thread_run_ns\": 30, \"thread_wait_ns\": -5, \"quota_us\": \"max\", \"new\": [1, {}], "
+        "\"periods\": 3, \"throttled\": 2, \"throttled_ns\": 7, \"loader_ns\": 40, "
+        "\"loader_cpu_ns\": 10, \"workers\": 2, \"worker_cpu_ns\": 11}, \"pid\": 77}, "
+        "\"traceEvents\": [{\"ph\": \"X\", \"name\": \"a\", \"ts\": 1, \"dur\": 1}]}";
+    struct ks_source source = read_source(text);
+    const struct ks_process_use *use = &source.process;
+    assert_int_equal(source.pid, 77);
+    assert_int_equal(use->threads * 1000 + use->cores * 100 + use->local_ranks, 8402);
+    assert_int_equal(use->wall_ns * 1000 + use->cpu_ns, 100090);
+    assert_int_equal(use->thread_run_ns, 30);
+    assert_int_equal(use->thread_wait_ns, 0);
+    assert_int_equal(use->quota_us, 0);
+    assert_int_equal(use->periods * 100 + use->throttled * 10 + use->throttled_ns, 327);
+    assert_int_equal(use->loader_ns * 1000 + use->loader_cpu_ns, 40010);
+    assert_int_equal(use->workers * 1000 + use->worker_cpu_ns, 2011);
+}
+
 static void test_strict(void **state)
 {
     (void)state;
@@ -493,13 +517,13 @@ static void test_nested_deep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),     cmocka_unit_test(test_windows_damaged),
-        cmocka_unit_test(test_windows_cut), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_events),      cmocka_unit_test(test_out_of_range),
-        cmocka_unit_test(test_unpadded),    cmocka_unit_test(test_metadata_behind_damage),
-        cmocka_unit_test(test_strict),      cmocka_unit_test(test_strict_case01),
-        cmocka_unit_test(test_linear),      cmocka_unit_test(test_huge_string),
-        cmocka_unit_test(test_nested_deep),
+        cmocka_unit_test(test_windows),       cmocka_unit_test(test_windows_damaged),
+        cmocka_unit_test(test_windows_cut),   cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_events),        cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_unpadded),      cmocka_unit_test(test_metadata_behind_damage),
+        cmocka_unit_test(test_process),       cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_strict_case01), cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_huge_string),   cmocka_unit_test(test_nested_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

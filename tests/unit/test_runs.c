@@ -62,7 +62,7 @@ static void check(const struct file *files, size_t count, int64_t want_runs)
         s->run = files[i].is_left_out ? -1 : 0;
     }
     int64_t runs = -1;
-    ks_runs_assign(builder, &runs);
+    assert_int_equal(ks_runs_assign(builder, &runs, &err), KS_OK);
     assert_int_equal(runs, want_runs);
     for (size_t i = 0; i < count; i++) {
         const struct ks_source *s = ks_trace_builder_source(builder, (uint32_t)i);

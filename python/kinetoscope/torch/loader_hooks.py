@@ -15,8 +15,14 @@ def hook_loaders(recorder):
     def asked(iterator):
         key = id(getattr(iterator, "_dataset", None))
         recorder.heard(LOADER, key)
+        meter = recorder.loader_meter
         try:
-            return next_batch(iterator)
+            if meter is None:
+                return next_batch(iterator)
+            began = meter.begin()
+            batch = next_batch(iterator)
+            meter.end(began, iterator)
+            return batch
         except StopIteration:
             recorder.epoch_ended(key)
             raise

@@ -142,6 +142,12 @@ class Recorder:
                 self._end_step()
 
     @property
+    def loader_meter(self):
+        """What takes the times of the data loader, while a window is open; else None."""
+        window = self._window
+        return window.meter.loader if window is not None else None
+
+    @property
     def stepped_count(self):
         """Steps that optimizers made in this thread."""
         return self._calls.stepped_count

@@ -12,6 +12,7 @@ import os
 import time
 
 from kinetoscope.torch.gpu_tracing import last_session
+from kinetoscope.torch.process_meter import ProcessMeter
 from kinetoscope.torch.window_limits import WindowLimits
 
 TIMES, STACKS = "times", "stacks"
@@ -31,6 +32,7 @@ class Window:
         self._done_count = 0
         self._is_exported = False
         self._limits = WindowLimits(spec)
+        self.meter = ProcessMeter(torch)
         action = torch.profiler.ProfilerAction
 
         def schedule(step):
@@ -53,7 +55,11 @@ class Window:
         self._limits.begin()
         self._profiler.start()
         if self._warmup == 0:
-            self._limits.begin_kept()
+            self._begin_kept()
+
+    def _begin_kept(self):
+        self._limits.begin_kept()
+        self.meter.begin()
 
     def advance(self, describe):
         """Ends a step. When it was the last, the window is closed and the reason returned;
@@ -66,7 +72,7 @@ class Window:
         if ended_by is None:
             self._profiler.step()
             if self._done_count == self._warmup:
-                self._limits.begin_kept()
+                self._begin_kept()
         else:
             self._close(ended_by, describe)
         return ended_by
@@ -86,6 +92,7 @@ class Window:
         if self.recorded_count > 0:
             members = {**describe(), "purpose": self.purpose, "ended_by": ended_by}
             members.update(cut_step=cut_step, bytes_estimated=self._limits.bytes_estimated)
+            members["process"] = self.meter.members()
             self._profiler.add_metadata_json("kinetoscope", json.dumps(members))
         # A window is cut when another session, ours or the program's, may begin at once.
         is_last = cut_step is None and not self._has_successor(self)

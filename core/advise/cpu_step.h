@@ -1,0 +1,33 @@
+/* What rules about the CPU share: steps of ranks that use no GPU, and what `kscope run` noted of
+ * processes and cores beside a trace. */
+#ifndef KS_ADVISE_CPU_STEP_H
+#define KS_ADVISE_CPU_STEP_H
+
+#include "advise/findings.h"
+
+/* Whole cores that the process may use: those that it may run on, at most its quota, 1 at least; 0
+ * unknown. */
+int64_t ks_cpu_step_cores(const struct ks_process_use *use);
+
+/* Mean complete step of a rank; 0: it has fewer than two. */
+int64_t ks_cpu_step_ns(const struct ks_facts *facts, uint32_t source);
+
+/* Why the cores of no rank can be judged, or NULL. */
+const char *ks_cpu_step_obstacle(const struct ks_facts *facts);
+
+/* A finding about a rank, without savings. */
+struct ks_finding ks_cpu_step_finding(const struct ks_rule *rule, const struct ks_facts *facts,
+                                      uint32_t source);
+
+/* Sets the savings of a finding from shares of the time that was recorded: those in the trace of
+ * the recorded step, the others of the step without the profiler, where it is known. With a GPU no
+ * more than its idle time can go, and nothing is sure. */
+void ks_cpu_step_set_savings(struct ks_finding *finding, const struct ks_facts *facts,
+                             uint32_t source, double low, double high);
+
+/* host.python_gap where no GPU works: its rule says what is claimed. */
+enum ks_status ks_cpu_step_find_gap(const struct ks_rule *rule, const struct ks_facts *facts,
+                                    struct ks_findings *out, struct ks_check *check,
+                                    struct ks_err *err);
+
+#endif

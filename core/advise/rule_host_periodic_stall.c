@@ -1,0 +1,176 @@
+/* Rule host.periodic_stall: every n-th step takes much longer, because of the host.
+ *
+ * Claim: at least OUTLIERS_MIN steps of a rank last at least 1.5 times the median and lie the same
+ * number of steps apart (2 or more), the first recorded step apart; their idle time that is the
+ * host's or the data's explains at least half of what they take more; and that is at least 3% of
+ * the mean step.
+ *
+ * Evidence: true steps, idle time by cause (docs/analyses/idle.md). Stalls that the recording makes
+ * itself, when it writes a buffer, are idle time of the profiler and do not count.
+ *
+ * Saving, per step: what the outliers take more than the median, spread over all steps: half of it
+ * (low), since the work must often be done some time, to all of it (high).
+ *
+ * Silent when: gpu_step.c sees an obstacle, or fewer than STEPS_MIN complete steps were recorded.
+ */
+#include "advise/gpu_step.h"
+#include "advise/registry.h"
+#include "base/err.h"
+#include "measure/quantile.h"
+#include "measure/sum.h"
+
+enum { STEPS_MIN = 8, OUTLIERS_MIN = 3, PERIOD_MIN = 2 };
+
+static const double outlier_min = 1.5;
+static const double explained_min = 0.5;
+static const double share_min = 0.03;
+
+struct stall {
+    size_t steps;
+    size_t outliers;
+    size_t first; /* index of the first outlier, and of the last one so far */
+    size_t last;
+    size_t period;
+    bool is_even;
+    int64_t excess_ns; /* all outliers together */
+    int64_t host_ns;   /* idle time of theirs, less that of usual steps */
+};
+
+static int64_t idle_of_host(const struct ks_step *step)
+{
+    return step->idle_by_cause_ns[KS_IDLE_HOST_CODE] + step->idle_by_cause_ns[KS_IDLE_SYNC] +
+           step->idle_by_cause_ns[KS_IDLE_LAUNCH] + step->idle_by_cause_ns[KS_IDLE_DATA] +
+           step->idle_by_cause_ns[KS_IDLE_ALLOCATOR];
+}
+
+static void note_step(struct stall *stall, const struct ks_step *step, size_t index,
+                      int64_t usual_ns, int64_t usual_idle_ns)
+{
+    if ((double)step->dur_ns < outlier_min * (double)usual_ns) {
+        return;
+    }
+    size_t distance = index - stall->last;
+    if (stall->outliers == 0) {
+        stall->first = index;
+        stall->is_even = true;
+    } else if (stall->outliers == 1) {
+        stall->period = distance;
+    } else {
+        stall->is_even = stall->is_even && distance == stall->period;
+    }
+    stall->last = index;
+    stall->outliers++;
+    stall->excess_ns = ks_sum_add(stall->excess_ns, step->dur_ns - usual_ns);
+    int64_t idle_ns = idle_of_host(step);
+    stall->host_ns =
+        ks_sum_add(stall->host_ns, idle_ns > usual_idle_ns ? idle_ns - usual_idle_ns : 0);
+}
+
+/* The first step of a source may still warm up. `values`: room for each of its steps. */
+static struct stall find_stall(const struct ks_facts *facts, struct ks_step_range range,
+                               int64_t *values)
+{
+    struct stall stall = {0};
+    size_t count = 0;
+    for (size_t i = range.begin + 1; i < range.end; i++) {
+        if (facts->steps[i].is_complete) {
+            values[count++] = facts->steps[i].dur_ns;
+        }
+    }
+    stall.steps = count;
+    if (count + 1 < STEPS_MIN) {
+        return stall;
+    }
+    int64_t usual_ns = ks_quantile_median(values, count);
+    count = 0;
+    for (size_t i = range.begin + 1; i < range.end; i++) {
+        if (facts->steps[i].is_complete) {
+            values[count++] = idle_of_host(&facts->steps[i]);
+        }
+    }
+    int64_t usual_idle_ns = ks_quantile_median(values, count);
+    for (size_t i = range.begin + 1; i < range.end; i++) {
+        if (facts->steps[i].is_complete) {
+            note_step(&stall, &facts->steps[i], i, usual_ns, usual_idle_ns);
+        }
+    }
+    return stall;
+}
+
+static bool is_periodic(const struct ks_facts *facts, const struct stall *stall)
+{
+    return stall->outliers >= OUTLIERS_MIN && stall->is_even && stall->period >= PERIOD_MIN &&
+           (double)stall->host_ns >= explained_min * (double)stall->excess_ns &&
+           ks_gpu_step_is_share(&facts->mean_step, stall->excess_ns / (int64_t)stall->steps,
+                                share_min);
+}
+
+static enum ks_status report(const struct stall *stall, uint32_t source,
+                             const struct ks_facts *facts, struct ks_findings *out,
+                             struct ks_err *err)
+{
+    struct ks_finding finding = ks_gpu_step_finding(&ks_rule_host_periodic_stall);
+    struct ks_where *where = &finding.where;
+    int64_t rank = ks_trace_source(facts->trace, source)->rank;
+    int64_t excess_ns = stall->excess_ns / (int64_t)stall->steps;
+    finding.saving = (struct ks_saving){excess_ns / 2, excess_ns};
+    finding.saving_in_trace = finding.saving;
+    finding.fix_text = ks_findings_text(
+        out,
+        "Look at what runs every %zu steps: these take %.1f ms longer than others, %.1f ms a step "
+        "on average. A checkpoint can be written by a thread from a copy, evaluation and logging "
+        "can come less often, and garbage collection can be frozen or run by hand.",
+        stall->period, (double)stall->excess_ns / (double)stall->outliers / 1e6,
+        (double)excess_ns / 1e6);
+    finding.fix_code = "gc.disable()                      # gc.collect() between epochs\n"
+                       "torch.distributed.checkpoint.async_save(state, checkpoint_id=path)";
+    finding.verify = "kscope run --steps 1:1:32 train.py  # with the fix: steps are alike";
+    const struct ks_evidence evidence[] = {
+        {"period", (double)stall->period, "count"},
+        {"long_steps", (double)stall->outliers, "count"},
+        {"longer_by", (double)(stall->excess_ns / (int64_t)stall->outliers), "ns"},
+        {"idle_of_host", (double)(stall->host_ns / (int64_t)stall->outliers), "ns"},
+    };
+    ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
+    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    for (size_t i = stall->first; i <= stall->last && where->step_count < KS_FINDING_STEPS_MAX;
+         i += stall->period) {
+        where->steps[where->step_count++] = facts->steps[i].number;
+    }
+    return ks_findings_add(out, facts, &finding, err);
+}
+
+static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
+                            struct ks_check *check, struct ks_err *err)
+{
+    size_t most = 0;
+    if (!ks_gpu_step_can_judge(facts, check)) {
+        return KS_OK;
+    }
+    int64_t *values = ks_new(&out->arena, int64_t, facts->step_count);
+    if (!values) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot compare steps: count=%zu",
+                       facts->step_count);
+    }
+    for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
+        struct stall stall = find_stall(facts, facts->step_ranges[i], values);
+        most = stall.steps > most ? stall.steps : most;
+        if (is_periodic(facts, &stall)) {
+            return report(&stall, i, facts, out, err);
+        }
+    }
+    if (most + 1 < STEPS_MIN) {
+        check->state = KS_CHECK_COULD_NOT;
+        check->reason = "fewer than eight complete steps were recorded";
+        return KS_OK;
+    }
+    check->reason = "no long steps come at equal distances for reasons of the host";
+    return KS_OK;
+}
+
+const struct ks_rule ks_rule_host_periodic_stall = {
+    .id = "host.periodic_stall",
+    .title = "Every n-th step takes much longer",
+    .impact = KS_IMPACT_TIME,
+    .check = check,
+};

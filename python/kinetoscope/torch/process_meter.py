@@ -1,0 +1,147 @@
+"""What the process and the kernel say of a window, which no event of a trace can tell: threads and
+cores, waiting for a core, the limit of the control group, and what the data loader and its workers
+used of the CPU. Raw numbers; the report makes sense of them. What cannot be read is left out.
+"""
+
+import os
+from time import perf_counter_ns, process_time_ns, thread_time_ns
+
+CGROUP_ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/cpu")
+V1_NAMES = {"throttled_time": 1, "throttled_usec": 1000}
+
+
+class LoaderMeter:
+    """Wall and CPU time of the stepping thread in a DataLoader's __next__, and the workers."""
+
+    def __init__(self):
+        self.restart()
+
+    def restart(self):
+        self.wall_ns = self.cpu_ns = 0
+        self.worker_ticks = {}  # pid -> CPU time when it was seen first
+
+    def begin(self):
+        return perf_counter_ns(), thread_time_ns()
+
+    def end(self, began, iterator):
+        """Never raises: the program is inside of its loader."""
+        self.wall_ns += perf_counter_ns() - began[0]
+        self.cpu_ns += thread_time_ns() - began[1]
+        for worker in getattr(iterator, "_workers", None) or ():
+            pid = getattr(worker, "pid", None)
+            if pid is not None and pid not in self.worker_ticks:
+                self.worker_ticks[pid] = _cpu_ticks(pid)
+
+    def members(self):
+        if not self.wall_ns:
+            return {}
+        pairs = ((_cpu_ticks(pid), before) for pid, before in self.worker_ticks.items())
+        ticks = sum(max(now - before, 0) for now, before in pairs if now and before)
+        return {
+            "loader_ns": self.wall_ns,
+            "loader_cpu_ns": self.cpu_ns,
+            "workers": len(self.worker_ticks),
+            "worker_cpu_ns": ticks * 10**9 // os.sysconf("SC_CLK_TCK"),
+        }
+
+
+class ProcessMeter:
+    """From `begin` to `members`, both in the thread that has the steps."""
+
+    def __init__(self, torch):
+        self._torch = torch
+        self.loader = LoaderMeter()
+        self._began_ns = 0
+
+    def begin(self):
+        self.loader.restart()
+        self._began_ns = perf_counter_ns()
+        self._cpu_ns = process_time_ns()
+        self._schedule = _thread_schedule()
+        self._throttling = read_throttling()
+
+    def members(self):
+        try:
+            return self._members() if self._began_ns else {}
+        except Exception:  # a kernel that says something else: the window is what counts
+            return {}
+
+    def _members(self):
+        members = {
+            "threads": self._torch.get_num_threads(),
+            "cores": len(os.sched_getaffinity(0)),
+            "local_ranks": _local_ranks(),
+            "wall_ns": perf_counter_ns() - self._began_ns,
+            "cpu_ns": process_time_ns() - self._cpu_ns,
+        }
+        run_ns, wait_ns = _thread_schedule()
+        if self._schedule[0] and run_ns:
+            members["thread_run_ns"] = run_ns - self._schedule[0]
+            members["thread_wait_ns"] = wait_ns - self._schedule[1]
+        now = read_throttling()
+        for name in ("periods", "throttled", "throttled_ns"):
+            if name in now and name in self._throttling:
+                members[name] = max(now[name] - self._throttling[name], 0)
+        members.update((name, now[name]) for name in ("quota_us", "period_us") if name in now)
+        members.update(self.loader.members())
+        return members
+
+
+def read_throttling(roots=CGROUP_ROOTS, table="/proc/self/cgroup"):
+    """Limit and counters of the control group, of the first folder that has them."""
+    paths = [line.split(":", 2)[2] for line in _text(table).splitlines() if _is_cpu(line)]
+    for root in roots:
+        for path in (*paths, ""):
+            found = _read_group(root + path.rstrip("/"))
+            if found:
+                return found
+    return {}
+
+
+def _is_cpu(line):
+    parts = line.split(":", 2)
+    return len(parts) == 3 and (not parts[1] or "cpu" in parts[1].split(","))
+
+
+def _read_group(folder):
+    found = {}
+    for line in _text(f"{folder}/cpu.stat").splitlines():
+        name, _, number = line.partition(" ")
+        if name in ("nr_periods", "nr_throttled"):
+            found[name[3:]] = int(number)
+        elif name in V1_NAMES:
+            found["throttled_ns"] = int(number) * V1_NAMES[name]
+    words = _text(f"{folder}/cpu.max").split() or [
+        _text(f"{folder}/cpu.cfs_quota_us").strip(),
+        _text(f"{folder}/cpu.cfs_period_us").strip(),
+    ]
+    if found and len(words) == 2 and all(word.isdigit() for word in words):
+        found["quota_us"], found["period_us"] = map(int, words)
+    return found
+
+
+def _thread_schedule():
+    """How long this thread ran, and how long it waited for a core; zeros when nobody says."""
+    numbers = _text("/proc/thread-self/schedstat").split()
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 3 else (0, 0)
+
+
+def _cpu_ticks(pid):
+    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12]) if len(fields) > 12 else 0
+
+
+def _local_ranks():
+    for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
+        value = os.environ.get(name, "")
+        if value.isascii() and value.isdigit():
+            return max(int(value), 1)
+    return 1
+
+
+def _text(path):
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,103 @@
+"""Goal: what `kscope run` notes of threads, cores and the control group is what was there.
+
+Method: files of control groups of both versions by hand; programs whose loader sleeps or computes,
+in the process and in workers.
+"""
+
+import os
+import sys
+
+import pytest
+from recorded import run_recorded, write_program
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
+
+from kinetoscope.torch.process_meter import read_throttling  # noqa: E402
+
+V2 = "usage_usec 5\nnr_periods 30\nnr_throttled 4\nthrottled_usec 1200\n"
+V1 = "nr_periods 30\nnr_throttled 4\nthrottled_time 1200000\n"
+COUNTS = {"periods": 30, "throttled": 4, "throttled_ns": 1200000}
+LIMIT = {"quota_us": 150000, "period_us": 100000}
+
+
+def group(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".", 1)).write_text(text)
+
+
+def throttling(tmp_path, table):
+    (tmp_path / "table").write_text(table)
+    return read_throttling((str(tmp_path / "mount"),), str(tmp_path / "table"))
+
+
+def test_version_2(tmp_path):
+    group(tmp_path / "mount" / "a" / "b", cpu_stat=V2, cpu_max="150000 100000\n")
+    assert throttling(tmp_path, "0::/a/b\n") == {**COUNTS, **LIMIT}
+
+
+def test_version_1(tmp_path):
+    limit = {"cpu_cfs_quota_us": "150000\n", "cpu_cfs_period_us": "100000\n"}
+    group(tmp_path / "mount" / "job", cpu_stat=V1, **limit)
+    assert throttling(tmp_path, "3:memory:/x\n2:cpu,cpuacct:/job\n") == {**COUNTS, **LIMIT}
+
+
+@pytest.mark.parametrize("limit", ["max 100000\n", "", "junk\n"])
+def test_no_limit(tmp_path, limit):
+    group(tmp_path / "mount", cpu_stat=V2, cpu_max=limit)
+    assert throttling(tmp_path, "0::/not/there\n") == COUNTS
+
+
+def test_no_group(tmp_path):
+    assert throttling(tmp_path, "") == {}
+    assert read_throttling((str(tmp_path),), str(tmp_path / "none")) == {}
+
+
+PROGRAM = """
+import time, torch
+from torch.utils.data import DataLoader, Dataset
+class Data(Dataset):
+    def __len__(self):
+        return 80
+    def __getitem__(self, index):
+        if SLEEPS:
+            time.sleep(0.004)
+        else:
+            end = time.thread_time() + 0.004
+            while time.thread_time() < end:
+                pass
+        return torch.ones(8)
+if __name__ == "__main__":
+    torch.set_num_threads(3)
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in DataLoader(Data(), batch_size=4, num_workers=WORKERS):
+        model(batch).sum().backward()
+        optimizer.step()
+"""
+
+
+def process_of(folder, sleeps, workers):
+    folder.mkdir()
+    program = write_program(folder, f"SLEEPS, WORKERS = {sleeps}, {workers}\n" + PROGRAM)
+    run = run_recorded(folder, program, steps="4:1:5", stacks=0)
+    assert run.returncode == 0, run.stderr
+    return run.clean().about["process"]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("workers", [0, 2])
+def test_loader(tmp_path, workers):
+    slept = process_of(tmp_path / "slept", True, workers)
+    assert slept["threads"] == 3 and slept["local_ranks"] == 1
+    assert slept["cores"] == len(os.sched_getaffinity(0))
+    assert slept["workers"] == workers
+    assert 0 < slept["loader_ns"] <= slept["wall_ns"]
+    assert slept["cpu_ns"] >= slept["thread_run_ns"] * 0.9 > 0 <= slept["thread_wait_ns"]
+    used = process_of(tmp_path / "used", False, workers)
+    if workers:
+        # 20 samples of 4 ms; what a worker did ahead of the window is not in it.
+        assert used["worker_cpu_ns"] >= 30e6 > slept["worker_cpu_ns"]
+    else:
+        assert slept["loader_ns"] >= 80e6 and slept["loader_cpu_ns"] < 40e6
+        assert used["loader_cpu_ns"] >= 79e6

@@ -1,0 +1,58 @@
+"""What the fault programs share: which twin to be, on which device, and how long a step takes.
+
+    PROGRAM.py [--good | --bad] [--fix ID]... [--device auto|cpu|cuda] [--steps N]
+
+`--bad` (the default) has all faults of the program, `--fix ID` repairs one of them, `--good` all.
+The last line is `step_ms N`: the mean over all steps behind the first ones, devices synchronised.
+"""
+
+import argparse
+import time
+
+import torch
+
+WARM_STEPS = 6
+
+
+class Twin:
+    def __init__(self, *faults, steps=40):
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--good", action="store_true")
+        parser.add_argument("--bad", action="store_true")
+        parser.add_argument("--fix", action="append", default=[], choices=faults)
+        parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+        parser.add_argument("--steps", type=int, default=steps)
+        options = parser.parse_args()
+        self._bad = set() if options.good else set(faults) - set(options.fix)
+        self._last = options.steps
+        self._done = 0
+        self._began = 0.0
+        self.steps = options.steps
+        is_there = torch.cuda.is_available()
+        self.device = options.device
+        if options.device == "auto":
+            self.device = "cuda" if is_there else "cpu"
+        self.is_gpu = self.device == "cuda"
+        torch.manual_seed(0)
+
+    def has(self, fault):
+        return fault in self._bad
+
+    def pick(self, on_cpu, on_gpu):
+        return on_gpu if self.is_gpu else on_cpu
+
+    def _synchronize(self):
+        if self.is_gpu:
+            torch.cuda.synchronize()
+
+    def step(self):
+        """Call it at the end of each step; True after the last one, whose time is printed."""
+        self._done += 1
+        if self._done == min(WARM_STEPS, self._last - 1):
+            self._synchronize()
+            self._began = time.perf_counter()
+        if self._done == self._last:
+            self._synchronize()
+            count = self._last - min(WARM_STEPS, self._last - 1)
+            print(f"step_ms {(time.perf_counter() - self._began) * 1e3 / count:.4f}", flush=True)
+        return self._done >= self._last

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Records each fault program, and holds the advice against the time that its repair saves.
+
+    run_faults.py KSCOPE OUT [--device cpu] [--repeat N] [--docs docs/faults.md] [PROGRAM...]
+
+For each program of catalog.py: `kscope run` of the twin with all faults, and of the repaired one;
+and unless `--repeat 0`, the step time of both when nobody records, in turn, as medians. Of several
+faults at once each is repaired alone, too. A row a fault: was it found (or one of the ids that mean
+the same), at which place, with the right cause; its saving, and what the repair saved; does the
+repaired twin show it. OUT receives faults.json and faults.txt; `--docs` rewrites the table of the
+device in that page. Faults whose rule this kscope does not have are marked, and are no failure.
+
+The exit status is 1 when a fault whose rule is there was not found, or a repaired twin shows it.
+Times are for the table alone: a machine that others use says little of them.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from catalog import ALSO, PROGRAMS, RISKS
+
+HERE = pathlib.Path(__file__).resolve().parent
+SECONDS_MAX = 300
+TOLERANCE = 0.02  # of the faulty step
+HEAD = ("program", "fault", "found", "place", "saving ms", "measured ms", "inside", "repaired")
+
+
+class Failed(Exception):
+    pass
+
+
+def call(words, threads=1):
+    env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    env |= {"OMP_NUM_THREADS": str(threads)} if threads else {}
+    words = [str(word) for word in words]
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS_MAX,
+            check=False,
+            env=env,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise Failed(f"{words[:3]} took more than {SECONDS_MAX} s") from late
+    if done.returncode:
+        end = " | ".join((done.stdout + done.stderr).strip().splitlines()[-3:])
+        raise Failed(f"exit status {done.returncode} of {' '.join(words)}: {end}")
+    return done.stdout
+
+
+class Bench:
+    def __init__(self, options, work):
+        self.options = options
+        self.work = work
+
+    def _command(self, program, *words):
+        path = HERE / "programs" / f"{program.name}.py"
+        return [sys.executable, path, "--device", self.options.device, *words]
+
+    def step_ms(self, program, *words):
+        text = call(self._command(program, *words), program.threads)
+        found = re.search(r"^step_ms ([0-9.]+)$", text, re.MULTILINE)
+        if not found:
+            raise Failed(f"{program.name} names no step time")
+        return float(found[1])
+
+    def times_ms(self, program, *kinds):
+        """Medians of the step times of each kind, which run in turn."""
+        rounds = range(self.options.repeat)
+        times = [[self.step_ms(program, *kind) for kind in kinds] for _ in rounds]
+        return [statistics.median(column) for column in zip(*times, strict=True)]
+
+    def report(self, program, *words):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.work))
+        folder.rmdir()
+        run = [self.options.kscope, "run", "--steps", program.window, "--out", folder]
+        steps = ("--steps", program.recorded_steps)
+        call([*run, *self._command(program, *steps, *words)], program.threads)
+        return json.loads(call([self.options.kscope, "report", "--json", folder]))
+
+
+def state_of(doc, fault):
+    """`unknown`: this kscope has no such rule."""
+    states = {check["id"]: check["state"] for check in doc["checked"]}
+    return states.get(fault, "found" if fault in ids_of(doc) else "unknown")
+
+
+def ids_of(doc):
+    return [finding["id"] for finding in doc["findings"]]
+
+
+def find(doc, fault):
+    """The finding that names the fault, and its place in the report."""
+    for wanted in (fault, *ALSO.get(fault, ())):
+        for place, finding in enumerate(doc["findings"], 1):
+            if finding["id"] == wanted:
+                return finding, place
+    return None, None
+
+
+def new_row(program, fault):
+    keys = ("found", "place", "cause", "low_ms", "high_ms", "bad_ms", "saved_ms", "repaired")
+    return {"program": program.name, "fault": fault, **dict.fromkeys(keys), "misses": []}
+
+
+def judge(row, cause, bad, good):
+    """What both reports say of the fault."""
+    fault = row["fault"]
+    finding, row["place"] = find(bad, fault)
+    is_there = state_of(bad, fault) != "unknown"
+    if finding:
+        row["found"], row["cause"] = finding["id"], finding.get("cause")
+        saving = finding["saving_ns_per_step"]
+        row["low_ms"], row["high_ms"] = saving["low"] / 1e6, saving["high"] / 1e6
+    elif is_there:
+        row["misses"].append(f"not found; findings are {ids_of(bad)}")
+    if finding and finding["id"] == fault and cause and row["cause"] != cause:
+        row["misses"].append(f"cause is {row['cause']}, not {cause}")
+    repaired, _ = find(good, fault)
+    row["repaired"] = repaired["id"] if repaired else "silent"
+    if repaired:
+        row["misses"].append(f"the repaired twin shows {repaired['id']}")
+    row["is_there"] = is_there
+
+
+def measure(bench, program, rows):
+    faults = list(program.faults)
+    kinds = [("--bad",), ("--good",)]
+    if len(faults) > 1:
+        kinds = [("--bad",), *(("--fix", fault) for fault in faults)]
+    bad_ms, *repaired_ms = bench.times_ms(program, *kinds)
+    for row, ms in zip(rows, repaired_ms, strict=True):
+        row["bad_ms"], row["saved_ms"] = bad_ms, bad_ms - ms
+
+
+def try_program(bench, program):
+    rows = [new_row(program, fault) for fault in program.faults]
+    try:
+        bad, good = bench.report(program, "--bad"), bench.report(program, "--good")
+        for row in rows:
+            judge(row, program.faults[row["fault"]], bad, good)
+        if bench.options.repeat:
+            measure(bench, program, rows)
+    except (Failed, ValueError, KeyError, TypeError) as failure:
+        for row in rows:
+            row["misses"].append(f"{type(failure).__name__}: {failure}")
+    return rows
+
+
+# ---------------------------------------------------------------- the table
+
+
+def inside(row):
+    if row["saved_ms"] is None or row["low_ms"] is None:
+        return "-"
+    if row["fault"] in RISKS:
+        return "no time"
+    room_ms = TOLERANCE * row["bad_ms"]
+    off_ms = max(row["low_ms"] - row["saved_ms"], row["saved_ms"] - row["high_ms"], 0)
+    return "yes" if off_ms <= room_ms else f"off by {off_ms:.1f}"
+
+
+def found_text(row):
+    if row.get("is_there") is None:
+        return "failed"
+    if not row["found"]:
+        return "no" if row["is_there"] else "no rule yet"
+    if row["found"] != row["fault"]:
+        return f"as {row['found']}"
+    return f"yes ({row['cause']})" if row["cause"] else "yes"
+
+
+def cells_of(row):
+    has_saving = row["low_ms"] is not None
+    measured = "-" if row["saved_ms"] is None else f"{row['saved_ms']:.1f} of {row['bad_ms']:.1f}"
+    return (
+        row["program"],
+        row["fault"],
+        found_text(row),
+        str(row["place"] or "-"),
+        f"{row['low_ms']:.1f} to {row['high_ms']:.1f}" if has_saving else "-",
+        measured,
+        inside(row),
+        row["repaired"] or "-",
+    )
+
+
+def table_of(rows):
+    lines = [HEAD, *(cells_of(row) for row in rows)]
+    body = [f"| {' | '.join(cells)} |" for cells in lines]
+    return "\n".join([body[0], "|" + "---|" * len(HEAD), *body[1:]])
+
+
+def rewrite(page, device, table):
+    """Puts the table between the marks of the device."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- faults: {device} -->", "<!-- end -->"
+    before, mark, rest = text.partition(begin)
+    _, end_mark, after = rest.partition(end)
+    if not mark or not end_mark:
+        raise Failed(f"{page} has no place between {begin} and {end}")
+    page.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
+
+
+def chosen(options):
+    names = options.names or [
+        program.name for program in PROGRAMS if options.device == "cuda" or not program.needs_gpu
+    ]
+    return [program for program in PROGRAMS if program.name in names]
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kscope", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("names", nargs="*", metavar="PROGRAM")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--repeat", type=int, default=3, help="unprofiled runs of each twin")
+    parser.add_argument("--docs", type=pathlib.Path, help="page with the tables")
+    options = parser.parse_intermixed_args()
+    unknown = set(options.names) - {program.name for program in PROGRAMS}
+    if unknown:
+        parser.error(f"no such program: {', '.join(sorted(unknown))}")
+    options.kscope = options.kscope.resolve()
+    return options
+
+
+def main():
+    options = parse_options()
+    options.out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="faults-") as work:
+        for program in chosen(options):
+            for row in try_program(Bench(options, work), program):
+                rows.append(row)
+                print("  ".join(cells_of(row)), flush=True)
+                for miss in row["misses"]:
+                    print(f"  MISSED: {miss}", flush=True)
+            (options.out / "faults.json").write_text(json.dumps(rows, indent=1) + "\n")
+    table = table_of(rows)
+    (options.out / "faults.txt").write_text(table + "\n", encoding="utf-8")
+    if options.docs:
+        rewrite(options.docs, options.device, table)
+    missed = sum(bool(row["misses"]) for row in rows)
+    print(f"{missed} of {len(rows)} faults missed")
+    return 1 if missed or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

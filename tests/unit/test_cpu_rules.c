@@ -1,0 +1,369 @@
+/* Goal: what slows a program without a GPU is found, with bounds that follow from the evidence, and
+ * nothing is found where the evidence is short of the claim. Method: three steps by hand; the first
+ * test is the worked example of docs/analyses/cpu_steps.md. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "advise/findings.h"
+#include "cmocka_all.h"
+#include "facts_fixture.h"
+
+#define MS *(int64_t)1000000
+#define US *(int64_t)1000
+
+static const char single[] = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+static const char several[] = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
+static const char *const names[] = {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"};
+
+static struct facts_fixture f;
+static struct ks_findings findings;
+
+static void compute(void)
+{
+    struct ks_err err = {0};
+    facts_fixture_compute(&f, NULL);
+    findings = (struct ks_findings){0};
+    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+}
+
+static void release(void)
+{
+    ks_findings_release(&findings);
+    facts_fixture_release(&f);
+}
+
+/* Steps of 100 ms: the loader until `wait`, then a pause, then operators until the end. */
+static void build(const char *loader, const int64_t pauses_ms[3], int64_t wait_ms,
+                  const struct ks_process_use *use)
+{
+    facts_fixture_init(&f, 0, 0);
+    f.source->process = *use;
+    for (int64_t i = 0; i < 3; i++) {
+        int64_t at = i * 100 MS;
+        int64_t from = wait_ms + pauses_ms[i];
+        const struct host_row rows[] = {
+            {1, NOTE, names[i], at, 100 MS},
+            {1, NOTE, loader, at, wait_ms MS},
+            {1, OP, "aten::mm", at + from MS, (100 - from) MS},
+        };
+        facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+    }
+    compute();
+}
+
+static const struct ks_finding *find(const char *id)
+{
+    const struct ks_finding *found = NULL;
+    for (size_t i = 0; i < findings.count; i++) {
+        found = strcmp(findings.list[i].rule->id, id) == 0 ? &findings.list[i] : found;
+    }
+    return found;
+}
+
+static const struct ks_finding *get(const char *id)
+{
+    const struct ks_finding *found = find(id);
+    if (!found) {
+        fail_msg("%s was not found", id);
+        abort();
+    }
+    return found;
+}
+
+static const struct ks_check *check_of(const char *id)
+{
+    for (size_t i = 0; i < findings.check_count; i++) {
+        if (strcmp(findings.checks[i].rule->id, id) == 0) {
+            return &findings.checks[i];
+        }
+    }
+    fail_msg("there is no rule %s", id);
+    abort();
+}
+
+static void expect_none(const char *id, enum ks_check_state state, const char *words)
+{
+    assert_null(find(id));
+    assert_int_equal(check_of(id)->state, state);
+    assert_non_null(strstr(check_of(id)->reason, words));
+    release();
+}
+
+static void expect(const char *id, int64_t low_ns, int64_t high_ns)
+{
+    const struct ks_finding *finding = get(id);
+    assert_int_equal(finding->saving.low_ns, low_ns);
+    assert_int_equal(finding->saving.high_ns, high_ns);
+    assert_int_equal(finding->where.step_count, 3);
+    release();
+}
+
+/* ------------------------------------------------------------------ host.python_gap */
+
+static const struct ks_process_use four_cores = {.cores = 4, .threads = 4, .wall_ns = 300 MS};
+
+/* Operators at 10..40, 40.15..60 and 75..100 ms of a step; another thread works 60..70. No
+ * operator runs 0..10, 40..40.15 and 70..75: the second is too short to count. */
+static void test_worked_example(void **state)
+{
+    (void)state;
+    facts_fixture_init(&f, 0, 0);
+    for (int64_t i = 0; i < 3; i++) {
+        int64_t at = i * 100 MS;
+        const struct host_row rows[] = {
+            {1, NOTE, names[i], at, 100 MS},
+            {1, OP, "aten::mm", at + 10 MS, 30 MS},
+            {1, OP, "aten::mm", at + 40150 US, 19850 US},
+            {2, OP, "aten::mm", at + 60 MS, 10 MS},
+            {1, OP, "aten::mm", at + 75 MS, 25 MS},
+        };
+        facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+    }
+    compute();
+    assert_int_equal(f.facts.cpu_count, 1);
+    const struct ks_cpu_fact *cpu = &f.facts.cpus[0];
+    assert_int_equal(cpu->step_count, 3);
+    assert_int_equal(cpu->step_ns_total, 300 MS);
+    assert_int_equal(cpu->quiet_ns_total, 45 MS);
+    assert_int_equal(cpu->quiet_ns_median, 15 MS);
+    assert_int_equal(cpu->data_ns_total, 0);
+    expect("host.python_gap", 7500 US, 15 MS); /* cores are not known: as with two */
+}
+
+/* 20 ms a step; on four cores a quarter of it may still take its time. */
+static void test_gap(void **state)
+{
+    (void)state;
+    build("x", (const int64_t[]){20, 20, 20}, 1, &four_cores);
+    expect("host.python_gap", 15750 US, 21 MS);
+    build("x", (const int64_t[]){3, 3, 3}, 1, &four_cores);
+    expect_none("host.python_gap", KS_CHECK_FINE, "4.00 of 100.00 ms");
+    build("x", (const int64_t[]){1, 60, 1}, 1, &four_cores); /* one pause: another fault */
+    expect_none("host.python_gap", KS_CHECK_FINE, "2.00 of 100.00 ms");
+    build(single, (const int64_t[]){1, 1, 1}, 50, &four_cores); /* the loader's time is no gap */
+    expect_none("host.python_gap", KS_CHECK_FINE, "1.00 of 100.00 ms");
+}
+
+/* 15 of 21 ms may be waiting for a core; of 6 ms a quarter. */
+static void test_gap_beside_other_programs(void **state)
+{
+    (void)state;
+    struct ks_process_use use = four_cores;
+    use.thread_wait_ns = 45 MS;
+    build("x", (const int64_t[]){20, 20, 20}, 1, &use);
+    expect("host.python_gap", 4500 US, 21 MS);
+    use.thread_wait_ns = 49 MS;
+    build("x", (const int64_t[]){20, 20, 20}, 1, &use);
+    expect_none("host.python_gap", KS_CHECK_FINE, "4.67 of 100.00 ms");
+}
+
+/* ------------------------------------------------------------------ cpu.oversubscribed */
+
+/* Eight threads on four cores, no workers: the thread runs for 40 % of the time and waits for a
+ * core for 30 %; 30 % it is blocked. */
+static struct ks_process_use crowded(void)
+{
+    return (struct ks_process_use){.threads = 8,
+                                   .cores = 4,
+                                   .local_ranks = 1,
+                                   .wall_ns = 300 MS,
+                                   .cpu_ns = 1080 MS,
+                                   .thread_run_ns = 120 MS,
+                                   .thread_wait_ns = 90 MS};
+}
+
+static void try_use(const struct ks_process_use *use)
+{
+    build("x", (const int64_t[]){0, 0, 0}, 1, use);
+}
+
+static void test_oversubscribed(void **state)
+{
+    (void)state;
+    struct ks_process_use use = crowded();
+    try_use(&use);
+    expect("cpu.oversubscribed", 0, 60 MS); /* half as many threads have twice the work each */
+
+    use.thread_run_ns = 30 MS; /* 30 - 10 ms are sure, 90 ms can be */
+    try_use(&use);
+    assert_non_null(strstr(get("cpu.oversubscribed")->fix_code, "set_num_threads(4)"));
+    expect("cpu.oversubscribed", 20 MS, 90 MS);
+
+    use = crowded(); /* four ranks of two threads: none spins past the cores, R may be spinning */
+    use.threads = 2;
+    use.local_ranks = 4;
+    use.cpu_ns = 200 MS;
+    use.thread_run_ns = 60 MS;
+    try_use(&use);
+    expect("cpu.oversubscribed", 10 MS, 98 MS);
+
+    use = crowded(); /* workers must go, too */
+    use.threads = 4;
+    use.workers = 8;
+    use.worker_cpu_ns = 900 MS;
+    use.cpu_ns = 200 MS;
+    try_use(&use);
+    assert_non_null(strstr(get("cpu.oversubscribed")->fix_code, "num_workers=3"));
+    expect("cpu.oversubscribed", 0, 96 MS);
+}
+
+static void test_not_oversubscribed(void **state)
+{
+    (void)state;
+    struct ks_process_use use = crowded();
+    use.threads = 4; /* as many as cores: others must be what is waited for */
+    try_use(&use);
+    expect_none("cpu.oversubscribed", KS_CHECK_FINE, "30.0%");
+    use = crowded();
+    use.thread_wait_ns = 14 MS;
+    try_use(&use);
+    expect_none("cpu.oversubscribed", KS_CHECK_FINE, "4.7%");
+    use = crowded();
+    use.cpu_ns = 700 MS; /* 2.3 of 4 cores */
+    try_use(&use);
+    expect_none("cpu.oversubscribed", KS_CHECK_FINE, "other programs");
+    use = crowded();
+    use.thread_run_ns = 0;
+    try_use(&use);
+    expect_none("cpu.oversubscribed", KS_CHECK_COULD_NOT, "kernel does not tell");
+    use = (struct ks_process_use){0};
+    try_use(&use);
+    expect_none("cpu.oversubscribed", KS_CHECK_COULD_NOT, "does not tell of cores");
+}
+
+/* ------------------------------------------------------------------ cpu.throttled */
+
+/* Three periods of 100 ms with 1.5 cores; in two of them four threads stand still, for 100 ms of
+ * all cores together. */
+static struct ks_process_use limited(void)
+{
+    return (struct ks_process_use){.threads = 4,
+                                   .cores = 8,
+                                   .local_ranks = 1,
+                                   .wall_ns = 300 MS,
+                                   .quota_us = 150000,
+                                   .period_us = 100000,
+                                   .periods = 3,
+                                   .throttled = 2,
+                                   .throttled_ns = 120 MS};
+}
+
+static void test_throttled(void **state)
+{
+    (void)state;
+    struct ks_process_use use = limited();
+    try_use(&use);
+    assert_non_null(strstr(get("cpu.throttled")->fix_code, "set_num_threads(1)"));
+    expect("cpu.throttled", 10 MS, 40 MS);
+    use.throttled_ns = 900 MS; /* no longer than two periods, 2/3 of the time */
+    try_use(&use);
+    expect("cpu.throttled", 66666667, 66666667);
+}
+
+static void test_unprofiled_step(void **state)
+{
+    (void)state;
+    struct ks_process_use use = limited();
+    facts_fixture_init(&f, 0, 0);
+    f.source->process = use;
+    f.source->unprofiled_step_ns = 50 MS;
+    for (int64_t i = 0; i < 3; i++) {
+        const struct host_row rows[] = {{1, NOTE, names[i], i * 100 MS, 100 MS},
+                                        {1, OP, "aten::mm", i * 100 MS, 100 MS}};
+        facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+    }
+    compute();
+    assert_int_equal(get("cpu.throttled")->saving_in_trace.high_ns, 40 MS);
+    expect("cpu.throttled", 5 MS, 20 MS);
+}
+
+static void test_not_throttled(void **state)
+{
+    (void)state;
+    struct ks_process_use use = limited();
+    use.throttled_ns = 14 MS;
+    try_use(&use);
+    expect_none("cpu.throttled", KS_CHECK_FINE, "4.7%");
+    use = limited();
+    use.quota_us = use.period_us = 0;
+    try_use(&use);
+    expect_none("cpu.throttled", KS_CHECK_FINE, "no limit");
+    use.wall_ns = 0;
+    try_use(&use);
+    expect_none("cpu.throttled", KS_CHECK_COULD_NOT, "does not tell of cores");
+}
+
+/* ------------------------------------------------------------------ causes of input.starved */
+
+static void expect_cause(const char *loader, const struct ks_process_use *use, const char *cause)
+{
+    build(loader, (const int64_t[]){0, 0, 0}, 60, use);
+    const struct ks_finding *finding = get("input.starved");
+    if (cause) {
+        assert_string_equal(finding->cause ? finding->cause : "none", cause);
+    } else {
+        assert_null(finding->cause);
+    }
+    release();
+}
+
+static void test_causes_in_process(void **state)
+{
+    (void)state;
+    struct ks_process_use use = {.cores = 4, .wall_ns = 300 MS, .loader_ns = 180 MS};
+    use.loader_cpu_ns = 80 MS;
+    expect_cause(single, &use, "storage");
+    use.loader_cpu_ns = 100 MS;
+    expect_cause(single, &use, "decode");
+    use.loader_cpu_ns = 50 MS; /* half of the running time it waits for a core: 100 of 180 ms */
+    use.thread_run_ns = 50 MS;
+    use.thread_wait_ns = 50 MS;
+    expect_cause(single, &use, "decode");
+}
+
+static void test_causes_of_workers(void **state)
+{
+    (void)state;
+    struct ks_process_use use = {.cores = 8, .wall_ns = 300 MS, .loader_ns = 180 MS, .workers = 2};
+    use.worker_cpu_ns = 60 MS; /* 10 % of two workers' time */
+    expect_cause(several, &use, "storage");
+    use.worker_cpu_ns = 200 MS;
+    expect_cause(several, &use, NULL);
+    use.worker_cpu_ns = 400 MS;
+    expect_cause(several, &use, "decode");
+    use.loader_cpu_ns = 90 MS;
+    expect_cause(several, &use, "ipc");
+}
+
+/* Workers that use the cores already: more of them are no repair. */
+static void test_full_cores(void **state)
+{
+    (void)state;
+    struct ks_process_use use = {.cores = 2, .wall_ns = 300 MS, .loader_ns = 180 MS, .workers = 8};
+    use.worker_cpu_ns = 400 MS;
+    build(several, (const int64_t[]){0, 0, 0}, 60, &use);
+    const struct ks_finding *finding = get("input.starved");
+    assert_string_equal(finding->cause ? finding->cause : "none", "decode");
+    assert_int_equal(finding->saving.low_ns, 0);
+    assert_non_null(strstr(finding->fix_text, "already use all cores"));
+    assert_null(finding->fix_code);
+    release();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_worked_example),
+        cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_oversubscribed),
+        cmocka_unit_test(test_not_oversubscribed),
+        cmocka_unit_test(test_throttled),
+        cmocka_unit_test(test_unprofiled_step),
+        cmocka_unit_test(test_not_throttled),
+        cmocka_unit_test(test_causes_in_process),
+        cmocka_unit_test(test_causes_of_workers),
+        cmocka_unit_test(test_full_cores),
+        cmocka_unit_test(test_gap_beside_other_programs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

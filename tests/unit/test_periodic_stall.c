@@ -1,0 +1,105 @@
+/* Goal: host.periodic_stall fires when every n-th step is long because of the host, and is silent
+ * for long steps that come as they like, for long GPU work and for few steps. Method: steps by
+ * hand. */
+#include <stdio.h>
+#include <string.h>
+
+#include "advise/findings.h"
+#include "cmocka_all.h"
+#include "facts_fixture.h"
+
+enum { STEPS = 13, US = 1000, USUAL = 100 };
+
+static struct facts_fixture f;
+static struct ks_findings findings;
+
+/* A step of 100 us with a kernel of 50, and `code` us of code before it; or a kernel that is longer
+ * by that much. */
+static int64_t add_step(int64_t i, int64_t at, int64_t code, bool is_gpu)
+{
+    char name[32];
+    int64_t wait = is_gpu ? 0 : code;
+    int64_t work = 50 + (is_gpu ? code : 0);
+    snprintf(name, sizeof(name), "ProfilerStep#%d", (int)i);
+    const struct host_row rows[] = {
+        {1, NOTE, name, at * US, (USUAL + code) * US},
+        {1, OP, "aten::mm", (at + wait + 5) * US, 20 * US},
+        {1, CALL, "cudaLaunchKernel", (at + wait + 10) * US, 5 * US, .corr = i + 1},
+        {1, CALL, "cudaStreamSynchronize", (at + wait + 30) * US, (work + 5) * US},
+    };
+    const struct device_row kernel = {0, 7, KERNEL, "k", (at + wait + 20) * US, work * US, i + 1};
+    facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+    facts_fixture_device(&f, &kernel, 1);
+    return at + USUAL + code;
+}
+
+/* Steps named in `longer` (0-based) take `code` us more. */
+static const struct ks_finding *build(const char *longer, int64_t steps, int64_t code, bool is_gpu)
+{
+    struct ks_err err = {0};
+    int64_t at = 0;
+    facts_fixture_init(&f, 0, 0);
+    for (int64_t i = 0; i < steps; i++) {
+        char mark[8];
+        snprintf(mark, sizeof(mark), " %d ", (int)i);
+        at = add_step(i, at, strstr(longer, mark) ? code : 0, is_gpu);
+    }
+    facts_fixture_compute(&f, NULL);
+    findings = (struct ks_findings){0};
+    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    return facts_fixture_finding(&findings, "host.periodic_stall");
+}
+
+static void release(void)
+{
+    ks_findings_release(&findings);
+    facts_fixture_release(&f);
+}
+
+/* Steps 2, 6 and 10 take 400 us more: 1200 us in the 12 behind the first, 100 us a step. */
+static void test_every_fourth(void **state)
+{
+    (void)state;
+    const struct ks_finding *finding = build(" 2  6  10 ", STEPS, 400, false);
+    assert_non_null(finding);
+    assert_true(facts_fixture_evidence(finding, "period") == 4);
+    assert_true(facts_fixture_evidence(finding, "long_steps") == 3);
+    assert_true(facts_fixture_evidence(finding, "longer_by") == 400 * US);
+    assert_int_equal(finding->where.step_count, 3);
+    assert_int_equal(finding->where.steps[1], 6);
+    release();
+}
+
+static void test_other_long_steps(void **state)
+{
+    (void)state;
+    assert_null(build(" 2  5  10 ", STEPS, 400, false)); /* not at equal distances */
+    release();
+    assert_null(build(" 6  10 ", STEPS, 400, false)); /* twice is chance */
+    release();
+    assert_null(build(" 2  6  10 ", STEPS, 49, false)); /* less than 1.5 times as long */
+    release();
+    assert_non_null(build(" 2  6  10 ", STEPS, 50, false));
+    release();
+    assert_null(build(" 2  6  10 ", STEPS, 400, true)); /* the GPU works: evaluation, other sizes */
+    release();
+}
+
+static void test_few_steps(void **state)
+{
+    (void)state;
+    assert_null(build(" 2  4  6 ", 7, 400, false));
+    release();
+    assert_non_null(build(" 2  4  6 ", 8, 400, false));
+    release();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_fourth),
+        cmocka_unit_test(test_other_long_steps),
+        cmocka_unit_test(test_few_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
