@@ -69,10 +69,6 @@ extern const struct ks_cli_command *const ks_cli_commands[];
     {                                                                                              \
         "threads", 0, "N", NULL, "Read with N threads; else with one for each processor."          \
     }
-#define KS_CLI_OPTION_QUIET                                                                        \
-    {                                                                                              \
-        "quiet", 'q', NULL, NULL, "Show no progress on the terminal."                              \
-    }
 #define KS_CLI_OPTION_MEMORY                                                                       \
     {                                                                                              \
         "memory", 0, "SIZE", NULL,                                                                 \
@@ -87,6 +83,10 @@ extern const struct ks_cli_command *const ks_cli_commands[];
 #define KS_CLI_OPTION_NO_CACHE                                                                     \
     {                                                                                              \
         "no-cache", 0, NULL, NULL, "Neither keep what was read and computed nor take what was."    \
+    }
+#define KS_CLI_OPTION_QUIET                                                                        \
+    {                                                                                              \
+        "quiet", 'q', NULL, NULL, "Show no progress on the terminal."                              \
     }
 #define KS_CLI_OPTION_JSON                                                                         \
     {                                                                                              \

@@ -216,6 +216,7 @@ static enum ks_status find_or_read(struct ks_report *report, struct ks_err *err)
     report->view.facts = &report->facts;
     report->view.findings = &report->findings;
     report->is_open = status == KS_OK;
+    options->progress = NULL; // who opened the report has seen it
     return status;
 }
 

@@ -18,24 +18,12 @@ static const struct ks_image_type place_use_type = KS_IMAGE_PLAIN(ks_place_use);
 static const struct ks_image_type place_call_type = KS_IMAGE_PLAIN(ks_place_call);
 static const struct ks_image_type trip_span_type = KS_IMAGE_PLAIN(ks_trip_span);
 static const struct ks_image_type input_type = KS_IMAGE_PLAIN(ks_input_fact);
-static const struct ks_image_type source_type = KS_IMAGE_PLAIN(ks_source_fact);
-
+static const struct ks_image_type work_span_type = KS_IMAGE_PLAIN(ks_work_span);
 static const struct ks_image_type memory_type = KS_IMAGE_PLAIN(ks_memory_fact);
+static const struct ks_image_type rank_type = KS_IMAGE_PLAIN(ks_rank_fact);
 static const struct ks_image_type graph_type = KS_IMAGE_PLAIN(ks_graph_fact);
 static const struct ks_image_type cpu_type = KS_IMAGE_PLAIN(ks_cpu_fact);
-static const struct ks_image_type rank_type = KS_IMAGE_PLAIN(ks_rank_fact);
-
-static const struct ks_image_type work_span_type = KS_IMAGE_PLAIN(ks_work_span);
-
-static const struct ks_image_field work_fields[] = {
-    KS_IMAGE_ARRAY_OF(struct ks_work_costs, spans, span_count, work_span_type),
-};
-static const struct ks_image_type work_type = KS_IMAGE_TYPE(ks_work_costs, work_fields);
-
-static const struct ks_image_field comm_fields[] = {
-    KS_IMAGE_ARRAY_OF(struct ks_comm_fact, ranks, rank_count, rank_type),
-};
-static const struct ks_image_type comm_type = KS_IMAGE_TYPE(ks_comm_fact, comm_fields);
+static const struct ks_image_type source_type = KS_IMAGE_PLAIN(ks_source_fact);
 
 static const struct ks_image_field place_fields[] = {
     KS_IMAGE_STR_IN(struct ks_place, file),
@@ -73,6 +61,16 @@ static const struct ks_image_field mean_step_fields[] = {
 };
 static const struct ks_image_type mean_step_type = KS_IMAGE_TYPE(ks_mean_step, mean_step_fields);
 
+static const struct ks_image_field work_fields[] = {
+    KS_IMAGE_ARRAY_OF(struct ks_work_costs, spans, span_count, work_span_type),
+};
+static const struct ks_image_type work_type = KS_IMAGE_TYPE(ks_work_costs, work_fields);
+
+static const struct ks_image_field comm_fields[] = {
+    KS_IMAGE_ARRAY_OF(struct ks_comm_fact, ranks, rank_count, rank_type),
+};
+static const struct ks_image_type comm_type = KS_IMAGE_TYPE(ks_comm_fact, comm_fields);
+
 static const struct ks_image_field facts_fields[] = {
     KS_IMAGE_NOT(struct ks_facts, arena),
     KS_IMAGE_NOT(struct ks_facts, trace),
@@ -96,8 +94,8 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(memory, memory_count, memory_type),
     KS_IMAGE_STRUCTS(struct ks_facts, comm, 1, comm_type),
     ARRAY(graphs, source_count, graph_type),
-    ARRAY(cpus, cpu_count, cpu_type),
     ARRAY(inputs, input_count, input_type),
+    ARRAY(cpus, cpu_count, cpu_type),
     ARRAY(sources, source_count, source_type),
     KS_IMAGE_NOT(struct ks_facts, replays),
     KS_IMAGE_STRUCTS(struct ks_facts, mean_step, 1, mean_step_type),

@@ -27,7 +27,7 @@ static inline size_t ks_kst_room(size_t value_size, size_t count)
  * aligned to 8 and has room for ks_kst_room. Gives the number of bytes written. */
 size_t ks_kst_encode(const void *values, size_t value_size, size_t count,
                      struct ks_kst_coding *coding, void *to);
-/* Bytes that so many values take, a multiple of 8, or SIZE_MAX when the coding is none for such values. */
+/* Bytes that so many values take, a multiple of 8; SIZE_MAX: it is no coding of such values. */
 size_t ks_kst_stored_size(const struct ks_kst_coding *coding, size_t value_size, size_t count);
 /* The other way round; `from` holds what ks_kst_stored_size says. */
 void ks_kst_decode(const void *from, const struct ks_kst_coding *coding, size_t value_size,

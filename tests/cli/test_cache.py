@@ -97,6 +97,13 @@ def test_query(kscope, cache):
     assert int(same(kscope, cache, ["query", path, by_name, "--csv"]).stdout.split()[-1]) > 0
 
 
+@pytest.mark.parametrize("format", ["csv", "folded", "speedscope", "chrome"])
+def test_export(kscope, cache, format):
+    path = ROOT / "tests/data/A.healthy.good.pt.trace.json.gz"
+    result = same(kscope, cache, ["export", path, "--to", format])
+    assert result.returncode == 0 and len(entries(cache)) == 2
+
+
 def test_folder_and_several_files(kscope, cache, tmp_path):
     ranks = tmp_path / "ranks"
     ranks.mkdir()
