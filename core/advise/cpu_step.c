@@ -107,17 +107,32 @@ static int64_t mean_gap_ns(const struct ks_facts *facts, const struct ks_cpu_fac
     return mean_ns > facts->compiles.sure_ns ? mean_ns - facts->compiles.sure_ns : 0;
 }
 
-/* So is a pause in few of the steps. And where the thread of the steps waits for a core, all of
- * that may lie between operators. */
+/* What of a gap is none of waiting for a core that others have: all such waiting may lie in it,
+ * unless the thread is seen to stand still without it. With one thread no operator does that. */
+static int64_t surely_gap_ns(const struct ks_process_use *use, int64_t gap_ns, int64_t step_ns)
+{
+    if (use->wall_ns == 0) {
+        return gap_ns;
+    }
+    double part = (double)step_ns / (double)use->wall_ns;
+    int64_t still_ns = use->wall_ns - use->thread_run_ns - use->thread_wait_ns -
+                       (use->loader_ns - use->loader_cpu_ns);
+    int64_t blocked_ns =
+        use->threads == 1 && use->thread_run_ns > 0 ? llround(part * (double)still_ns) : 0;
+    int64_t left_ns = gap_ns - llround(part * (double)use->thread_wait_ns);
+    int64_t sure_ns = left_ns > blocked_ns ? left_ns : blocked_ns;
+    sure_ns = sure_ns < gap_ns ? sure_ns : gap_ns;
+    return sure_ns > 0 ? sure_ns : 0;
+}
+
+/* A pause in few of the steps is another fault, too. */
 static int64_t usual_gap_ns(const struct ks_facts *facts, const struct ks_cpu_fact *cpu)
 {
     const struct ks_process_use *use = &ks_trace_source(facts->trace, cpu->source)->process;
     int64_t steps = (int64_t)(cpu->step_count > 0 ? cpu->step_count : 1);
     int64_t mean_ns = mean_gap_ns(facts, cpu);
     int64_t gap_ns = cpu->quiet_ns_median < mean_ns ? cpu->quiet_ns_median : mean_ns;
-    double waiting = use->wall_ns > 0 ? (double)use->thread_wait_ns / (double)use->wall_ns : 0;
-    int64_t waiting_ns = llround(waiting * (double)(cpu->step_ns_total / steps));
-    return gap_ns > waiting_ns ? gap_ns - waiting_ns : 0;
+    return surely_gap_ns(use, gap_ns, cpu->step_ns_total / steps);
 }
 
 static const struct ks_cpu_fact *find_worst(const struct ks_facts *facts)

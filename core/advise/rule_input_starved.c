@@ -209,7 +209,8 @@ static const char *find_cause_of_workers(const struct per_step *mean,
     if (use->workers == 0 || use->wall_ns == 0) {
         return NULL;
     }
-    double busy = (double)use->worker_cpu_ns / (double)use->workers / (double)use->wall_ns;
+    double busy = ((double)use->worker_cpu_ns + (double)use->worker_wait_ns) /
+                  (double)use->workers / (double)use->wall_ns;
     return busy >= 0.5 || fill_cores(use) ? "decode" : busy < 0.25 ? "storage" : NULL;
 }
 

@@ -235,6 +235,7 @@ static enum ks_json process_key(struct kineto *k, struct ks_json_cursor *c, stru
         {KS_STR("loader_cpu_ns"), &use->loader_cpu_ns},
         {KS_STR("workers"), &use->workers},
         {KS_STR("worker_cpu_ns"), &use->worker_cpu_ns},
+        {KS_STR("worker_wait_ns"), &use->worker_wait_ns},
     };
     (void)k;
     for (size_t i = 0; i < KS_COUNT_OF(numbers); i++) {

@@ -219,7 +219,8 @@ struct ks_process_use {
     int64_t loader_ns;      /* the thread of the steps was in the data loader's __next__ ... */
     int64_t loader_cpu_ns;  /* ... and ran */
     int64_t workers;        /* processes of the loader */
-    int64_t worker_cpu_ns;  /* that they used, all together */
+    int64_t worker_cpu_ns;  /* that they ran, all together */
+    int64_t worker_wait_ns; /* that they could run, and no core was free */
 };
 
 /* One input file: identity, switches of the recording, counters. */

@@ -152,6 +152,11 @@ static void test_gap_beside_other_programs(void **state)
     use.thread_wait_ns = 45 MS;
     build("x", (const int64_t[]){20, 20, 20}, 1, &use);
     expect("host.python_gap", 4500 US, 21 MS);
+    use.threads = 1; /* the thread stands still for 45 of 300 ms: 15 ms a step are sure */
+    use.thread_run_ns = 210 MS;
+    build("x", (const int64_t[]){20, 20, 20}, 1, &use);
+    expect("host.python_gap", 11250 US, 21 MS);
+    use = four_cores;
     use.thread_wait_ns = 49 MS;
     build("x", (const int64_t[]){20, 20, 20}, 1, &use);
     expect_none("host.python_gap", KS_CHECK_FINE, "4.67 of 100.00 ms");
@@ -327,6 +332,9 @@ static void test_causes_of_workers(void **state)
     struct ks_process_use use = {.cores = 8, .wall_ns = 300 MS, .loader_ns = 180 MS, .workers = 2};
     use.worker_cpu_ns = 60 MS; /* 10 % of two workers' time */
     expect_cause(several, &use, "storage");
+    use.worker_wait_ns = 300 MS; /* they would run, if there was a core */
+    expect_cause(several, &use, "decode");
+    use.worker_wait_ns = 0;
     use.worker_cpu_ns = 200 MS;
     expect_cause(several, &use, NULL);
     use.worker_cpu_ns = 400 MS;

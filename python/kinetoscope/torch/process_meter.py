@@ -18,7 +18,7 @@ class LoaderMeter:
 
     def restart(self):
         self.wall_ns = self.cpu_ns = 0
-        self.worker_ticks = {}  # pid -> CPU time when it was seen first
+        self.workers = {}  # pid -> its schedule when it was seen first
 
     def begin(self):
         return perf_counter_ns(), thread_time_ns()
@@ -29,19 +29,19 @@ class LoaderMeter:
         self.cpu_ns += thread_time_ns() - began[1]
         for worker in getattr(iterator, "_workers", None) or ():
             pid = getattr(worker, "pid", None)
-            if pid is not None and pid not in self.worker_ticks:
-                self.worker_ticks[pid] = _cpu_ticks(pid)
+            if pid is not None and pid not in self.workers:
+                self.workers[pid] = _schedule(pid)
 
     def members(self):
         if not self.wall_ns:
             return {}
-        pairs = ((_cpu_ticks(pid), before) for pid, before in self.worker_ticks.items())
-        ticks = sum(max(now - before, 0) for now, before in pairs if now and before)
+        pairs = [(_schedule(pid), before) for pid, before in self.workers.items()]
         return {
             "loader_ns": self.wall_ns,
             "loader_cpu_ns": self.cpu_ns,
-            "workers": len(self.worker_ticks),
-            "worker_cpu_ns": ticks * 10**9 // os.sysconf("SC_CLK_TCK"),
+            "workers": len(self.workers),
+            "worker_cpu_ns": sum(max(now[0] - before[0], 0) for now, before in pairs),
+            "worker_wait_ns": sum(max(now[1] - before[1], 0) for now, before in pairs),
         }
 
 
@@ -57,7 +57,7 @@ class ProcessMeter:
         self.loader.restart()
         self._began_ns = perf_counter_ns()
         self._cpu_ns = process_time_ns()
-        self._schedule = _thread_schedule()
+        self._schedule = _schedule("thread-self")
         self._throttling = read_throttling()
 
     def members(self):
@@ -74,7 +74,7 @@ class ProcessMeter:
             "wall_ns": perf_counter_ns() - self._began_ns,
             "cpu_ns": process_time_ns() - self._cpu_ns,
         }
-        run_ns, wait_ns = _thread_schedule()
+        run_ns, wait_ns = _schedule("thread-self")
         if self._schedule[0] and run_ns:
             members["thread_run_ns"] = run_ns - self._schedule[0]
             members["thread_wait_ns"] = wait_ns - self._schedule[1]
@@ -120,15 +120,11 @@ def _read_group(folder):
     return found
 
 
-def _thread_schedule():
-    """How long this thread ran, and how long it waited for a core; zeros when nobody says."""
-    numbers = _text("/proc/thread-self/schedstat").split()
+def _schedule(process):
+    """How long a thread, or the first one of a process, ran, and how long it waited for a core;
+    zeros when nobody says."""
+    numbers = _text(f"/proc/{process}/schedstat").split()
     return (int(numbers[0]), int(numbers[1])) if len(numbers) == 3 else (0, 0)
-
-
-def _cpu_ticks(pid):
-    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12]) if len(fields) > 12 else 0
 
 
 def _local_ranks():
