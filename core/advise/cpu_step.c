@@ -31,6 +31,25 @@ int64_t ks_cpu_step_ns(const struct ks_facts *facts, uint32_t source)
     return count < STEPS_MIN ? 0 : total_ns / count;
 }
 
+bool ks_cpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check)
+{
+    const char *why_not =
+        facts->has_gpu                           ? facts->mean_step.obstacle
+        : facts->complete_step_count < STEPS_MIN ? "fewer than two complete steps were recorded"
+        : facts->step_source == KS_STEPS_WINDOW  ? "no steps were found in the recording"
+                                                 : NULL;
+    if (why_not) {
+        check->state = KS_CHECK_COULD_NOT;
+        check->reason = why_not;
+    }
+    return !why_not;
+}
+
+double ks_cpu_step_mean_ns(const struct ks_facts *facts)
+{
+    return (double)facts->step_ns_total / (double)facts->complete_step_count;
+}
+
 const char *ks_cpu_step_obstacle(const struct ks_facts *facts)
 {
     bool is_known = false;
@@ -107,32 +126,29 @@ static int64_t mean_gap_ns(const struct ks_facts *facts, const struct ks_cpu_fac
     return mean_ns > facts->compiles.sure_ns ? mean_ns - facts->compiles.sure_ns : 0;
 }
 
-/* What of a gap is none of waiting for a core that others have: all such waiting may lie in it,
- * unless the thread is seen to stand still without it. With one thread no operator does that. */
-static int64_t surely_gap_ns(const struct ks_process_use *use, int64_t gap_ns, int64_t step_ns)
+/* Time of a step in which the thread waits for a core that others have, and that may look like a
+ * gap: what hits it between two operators, as often as it is there while it runs; twice that, since
+ * this is a guess. */
+static int64_t waiting_in_gaps_ns(const struct ks_process_use *use, const struct ks_cpu_fact *cpu)
 {
-    if (use->wall_ns == 0) {
-        return gap_ns;
-    }
-    double part = (double)step_ns / (double)use->wall_ns;
-    int64_t still_ns = use->wall_ns - use->thread_run_ns - use->thread_wait_ns -
-                       (use->loader_ns - use->loader_cpu_ns);
-    int64_t blocked_ns =
-        use->threads == 1 && use->thread_run_ns > 0 ? llround(part * (double)still_ns) : 0;
-    int64_t left_ns = gap_ns - llround(part * (double)use->thread_wait_ns);
-    int64_t sure_ns = left_ns > blocked_ns ? left_ns : blocked_ns;
-    sure_ns = sure_ns < gap_ns ? sure_ns : gap_ns;
-    return sure_ns > 0 ? sure_ns : 0;
+    double wait = (double)use->thread_wait_ns / (double)use->wall_ns;
+    double run = (double)use->thread_run_ns / (double)use->wall_ns;
+    double between = (double)cpu->short_ns_total / (double)cpu->step_ns_total;
+    double part = run > 0 ? 2 * between / run : 1;
+    part = part < 1 ? part : 1;
+    return llround(part * wait * (double)cpu->step_ns_total / (double)cpu->step_count);
 }
 
 /* A pause in few of the steps is another fault, too. */
 static int64_t usual_gap_ns(const struct ks_facts *facts, const struct ks_cpu_fact *cpu)
 {
     const struct ks_process_use *use = &ks_trace_source(facts->trace, cpu->source)->process;
-    int64_t steps = (int64_t)(cpu->step_count > 0 ? cpu->step_count : 1);
     int64_t mean_ns = mean_gap_ns(facts, cpu);
     int64_t gap_ns = cpu->quiet_ns_median < mean_ns ? cpu->quiet_ns_median : mean_ns;
-    return surely_gap_ns(use, gap_ns, cpu->step_ns_total / steps);
+    if (use->wall_ns > 0 && cpu->step_ns_total > 0) {
+        gap_ns -= waiting_in_gaps_ns(use, cpu);
+    }
+    return gap_ns > 0 ? gap_ns : 0;
 }
 
 static const struct ks_cpu_fact *find_worst(const struct ks_facts *facts)

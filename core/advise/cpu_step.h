@@ -12,6 +12,12 @@ int64_t ks_cpu_step_cores(const struct ks_process_use *use);
 /* Mean complete step of a rank; 0: it has fewer than two. */
 int64_t ks_cpu_step_ns(const struct ks_facts *facts, uint32_t source);
 
+/* For rules about what the host does whether there is a GPU or not. False: `check` says why steps
+ * cannot be judged. */
+bool ks_cpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check);
+/* Mean complete step of all ranks, after that. */
+double ks_cpu_step_mean_ns(const struct ks_facts *facts);
+
 /* Why the cores of no rank can be judged, or NULL. */
 const char *ks_cpu_step_obstacle(const struct ks_facts *facts);
 

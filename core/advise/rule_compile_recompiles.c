@@ -14,6 +14,7 @@
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work; without a GPU the
  * first two), or no mark was recorded.
  */
+#include "advise/cpu_step.h"
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
 #include "analyze/shapes.h"
@@ -118,26 +119,6 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     return ks_findings_add(out, facts, &finding, err);
 }
 
-static double mean_step_ns(const struct ks_facts *facts)
-{
-    return (double)facts->step_ns_total / (double)facts->complete_step_count;
-}
-
-/* The compiler runs on the host: without a GPU it takes the same time. */
-static bool can_judge(const struct ks_facts *facts, struct ks_check *check)
-{
-    if (facts->has_gpu) {
-        return ks_gpu_step_can_judge(facts, check);
-    }
-    if (facts->complete_step_count < STEPS_MIN) {
-        check->reason = "fewer than two complete steps were recorded";
-    } else if (facts->step_source == KS_STEPS_WINDOW) {
-        check->reason = "no steps were found in the recording";
-    }
-    check->state = check->reason ? KS_CHECK_COULD_NOT : check->state;
-    return !check->reason;
-}
-
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
@@ -145,12 +126,12 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     double steps_share = facts->complete_step_count > 0
                              ? (double)compiles->steps_with / (double)facts->complete_step_count
                              : 0;
-    if (!can_judge(facts, check)) {
+    if (!ks_cpu_step_can_judge(facts, check)) {
         return KS_OK;
     }
     bool is_again = compiles->attempts_max < 0 || compiles->attempts_max >= ATTEMPT_MIN;
     if (compiles->steps_with >= STEPS_MIN && steps_share >= steps_share_min && is_again &&
-        (double)compiles->sure_ns >= share_min * mean_step_ns(facts)) {
+        (double)compiles->sure_ns >= share_min * ks_cpu_step_mean_ns(facts)) {
         return report(facts, out, err);
     }
     check->reason =

@@ -11,8 +11,12 @@
  * Saving, per step: what the outliers take more than the median, spread over all steps: half of it
  * (low), since the work must often be done some time, to all of it (high).
  *
- * Silent when: gpu_step.c sees an obstacle, or fewer than STEPS_MIN complete steps were recorded.
+ * Without a GPU all time but waiting for data is the host's.
+ *
+ * Silent when: gpu_step.c sees an obstacle (without a GPU: too few steps, no steps), or fewer than
+ * STEPS_MIN complete steps were recorded.
  */
+#include "advise/cpu_step.h"
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
 #include "base/err.h"
@@ -36,15 +40,18 @@ struct stall {
     int64_t host_ns;   /* idle time of theirs, less that of usual steps */
 };
 
-static int64_t idle_of_host(const struct ks_step *step)
+static int64_t idle_of_host(const struct ks_step *step, bool has_gpu)
 {
+    if (!has_gpu) {
+        return step->dur_ns - step->input_wait_ns;
+    }
     return step->idle_by_cause_ns[KS_IDLE_HOST_CODE] + step->idle_by_cause_ns[KS_IDLE_SYNC] +
            step->idle_by_cause_ns[KS_IDLE_LAUNCH] + step->idle_by_cause_ns[KS_IDLE_DATA] +
            step->idle_by_cause_ns[KS_IDLE_ALLOCATOR];
 }
 
 static void note_step(struct stall *stall, const struct ks_step *step, size_t index,
-                      int64_t usual_ns, int64_t usual_idle_ns)
+                      int64_t usual_ns, int64_t usual_idle_ns, bool has_gpu)
 {
     if ((double)step->dur_ns < outlier_min * (double)usual_ns) {
         return;
@@ -61,7 +68,7 @@ static void note_step(struct stall *stall, const struct ks_step *step, size_t in
     stall->last = index;
     stall->outliers++;
     stall->excess_ns = ks_sum_add(stall->excess_ns, step->dur_ns - usual_ns);
-    int64_t idle_ns = idle_of_host(step);
+    int64_t idle_ns = idle_of_host(step, has_gpu);
     stall->host_ns =
         ks_sum_add(stall->host_ns, idle_ns > usual_idle_ns ? idle_ns - usual_idle_ns : 0);
 }
@@ -85,13 +92,13 @@ static struct stall find_stall(const struct ks_facts *facts, struct ks_step_rang
     count = 0;
     for (size_t i = range.begin + 1; i < range.end; i++) {
         if (facts->steps[i].is_complete) {
-            values[count++] = idle_of_host(&facts->steps[i]);
+            values[count++] = idle_of_host(&facts->steps[i], facts->has_gpu);
         }
     }
     int64_t usual_idle_ns = ks_quantile_median(values, count);
     for (size_t i = range.begin + 1; i < range.end; i++) {
         if (facts->steps[i].is_complete) {
-            note_step(&stall, &facts->steps[i], i, usual_ns, usual_idle_ns);
+            note_step(&stall, &facts->steps[i], i, usual_ns, usual_idle_ns, facts->has_gpu);
         }
     }
     return stall;
@@ -101,8 +108,8 @@ static bool is_periodic(const struct ks_facts *facts, const struct stall *stall)
 {
     return stall->outliers >= OUTLIERS_MIN && stall->is_even && stall->period >= PERIOD_MIN &&
            (double)stall->host_ns >= explained_min * (double)stall->excess_ns &&
-           ks_gpu_step_is_share(&facts->mean_step, stall->excess_ns / (int64_t)stall->steps,
-                                share_min);
+           (double)stall->excess_ns / (double)stall->steps >=
+               share_min * ks_cpu_step_mean_ns(facts);
 }
 
 static enum ks_status report(const struct stall *stall, uint32_t source,
@@ -144,7 +151,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
                             struct ks_check *check, struct ks_err *err)
 {
     size_t most = 0;
-    if (!ks_gpu_step_can_judge(facts, check)) {
+    if (!ks_cpu_step_can_judge(facts, check)) {
         return KS_OK;
     }
     int64_t *values = ks_new(&out->arena, int64_t, facts->step_count);

@@ -10,10 +10,12 @@ enum { QUIET_NS_MIN = 200 * 1000 };
 
 struct quiet {
     struct ks_analyzer *analyzer;
+    size_t begin;
     size_t step; /* first step that the next stretch may touch */
     size_t end;
     int64_t *step_quiet_ns; /* by index in the facts */
     int64_t from_ns;        /* nothing began since, and all work had ended */
+    int64_t short_ns;       /* shorter stretches, from the first step to the end of the last */
 };
 
 static bool is_work(const struct quiet *quiet, const struct ks_sweep_row *row)
@@ -47,13 +49,23 @@ static void add_stretch(struct quiet *quiet, int64_t from_ns, int64_t until_ns)
     }
 }
 
+static bool is_in_steps(const struct quiet *quiet, int64_t ns)
+{
+    const struct ks_step *steps = quiet->analyzer->facts->steps;
+    const struct ks_step *last = &steps[quiet->end - 1];
+    return ns > steps[quiet->begin].start_ns && ns <= ks_sum_add(last->start_ns, last->dur_ns);
+}
+
 static void note_row(struct quiet *quiet, const struct ks_sweep_row *row)
 {
     if (row->category == KS_CATEGORY_PYTHON) {
         return;
     }
-    if (quiet->from_ns != INT64_MIN && row->start_ns - quiet->from_ns >= QUIET_NS_MIN) {
+    bool has_begun = quiet->from_ns != INT64_MIN;
+    if (has_begun && row->start_ns - quiet->from_ns >= QUIET_NS_MIN) {
         add_stretch(quiet, quiet->from_ns, row->start_ns);
+    } else if (has_begun && row->start_ns > quiet->from_ns && is_in_steps(quiet, row->start_ns)) {
+        quiet->short_ns += row->start_ns - quiet->from_ns;
     }
     int64_t from_ns = is_work(quiet, row) ? row->end_ns : row->start_ns;
     quiet->from_ns = from_ns > quiet->from_ns ? from_ns : quiet->from_ns;
@@ -110,11 +122,13 @@ enum ks_status ks_cpu_steps_compute(struct ks_analyzer *analyzer, struct ks_err 
     }
     for (uint32_t i = 0; i < source_count; i++) {
         struct ks_step_range range = facts->step_ranges[i];
-        struct quiet quiet = {analyzer, range.begin, range.end, quiet_ns, INT64_MIN};
+        struct quiet quiet = {analyzer, range.begin, range.begin, range.end, quiet_ns, INT64_MIN,
+                              0};
         facts->cpus[i] = (struct ks_cpu_fact){.source = i};
         if (range.begin < range.end) {
             KS_TRY(pass_rows(&quiet, i, err));
             sum_up(&quiet, range, &facts->cpus[i]);
+            facts->cpus[i].short_ns_total = quiet.short_ns;
         }
     }
     facts->cpu_count = source_count;

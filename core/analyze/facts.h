@@ -312,6 +312,7 @@ struct ks_cpu_fact {
     int64_t data_ns_total;   /* waiting for the next batch */
     int64_t quiet_ns_total;  /* stretches of 200 us and more in which no operator runs at all */
     int64_t quiet_ns_median; /* of a step */
+    int64_t short_ns_total;  /* shorter stretches of this kind */
 };
 
 /* What the allocator of a device holds from step to step (docs/analyses/memory_steps.md). */

@@ -126,6 +126,7 @@ static void test_worked_example(void **state)
     assert_int_equal(cpu->step_ns_total, 300 MS);
     assert_int_equal(cpu->quiet_ns_total, 45 MS);
     assert_int_equal(cpu->quiet_ns_median, 15 MS);
+    assert_int_equal(cpu->short_ns_total, 450 US);
     assert_int_equal(cpu->data_ns_total, 0);
     expect("host.python_gap", 7500 US, 15 MS); /* cores are not known: as with two */
 }
@@ -144,22 +145,69 @@ static void test_gap(void **state)
     expect_none("host.python_gap", KS_CHECK_FINE, "1.00 of 100.00 ms");
 }
 
-/* 15 of 21 ms may be waiting for a core; of 6 ms a quarter. */
+/* Steps of 100 ms: 20 ms nothing, then for 40 ms operators of 100 us, 100 us apart, then one until
+ * the end. Short stretches are 20 of 50 ms in which the thread runs, so that up to 80 % of the
+ * waiting for a core can look like gaps. */
 static void test_gap_beside_other_programs(void **state)
 {
     (void)state;
-    struct ks_process_use use = four_cores;
-    use.thread_wait_ns = 45 MS;
-    build("x", (const int64_t[]){20, 20, 20}, 1, &use);
-    expect("host.python_gap", 4500 US, 21 MS);
-    use.threads = 1; /* the thread stands still for 45 of 300 ms: 15 ms a step are sure */
-    use.thread_run_ns = 210 MS;
-    build("x", (const int64_t[]){20, 20, 20}, 1, &use);
-    expect("host.python_gap", 11250 US, 21 MS);
-    use = four_cores;
-    use.thread_wait_ns = 49 MS;
-    build("x", (const int64_t[]){20, 20, 20}, 1, &use);
-    expect_none("host.python_gap", KS_CHECK_FINE, "4.67 of 100.00 ms");
+    static const struct {
+        int64_t wait_ns;
+        int64_t low_ns; /* 0: silent */
+    } cases[] = {{0, 15 MS}, {15 MS, 12 MS}, {54 MS, 4200 US}, {57 MS, 0}};
+    for (size_t i = 0; i < KS_COUNT_OF(cases); i++) {
+        facts_fixture_init(&f, 0, 0);
+        f.source->process = four_cores;
+        f.source->process.thread_run_ns = 150 MS;
+        f.source->process.thread_wait_ns = cases[i].wait_ns;
+        for (int64_t step = 0; step < 3; step++) {
+            const struct host_row rows[] = {{1, NOTE, names[step], step * 100 MS, 100 MS},
+                                            {1, OP, "aten::mm", step * 100 MS + 60 MS, 40 MS}};
+            facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+            for (int64_t at = 20 MS; at < 60 MS; at += 200 US) {
+                FACTS_HOST(&f, {1, OP, "aten::add", step * 100 MS + at, 100 US});
+            }
+        }
+        compute();
+        if (cases[i].low_ns > 0) {
+            expect("host.python_gap", cases[i].low_ns, 20 MS);
+        } else {
+            expect_none("host.python_gap", KS_CHECK_FINE, "4.80 of 100.00 ms");
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ host.periodic_stall */
+
+/* Twelve steps of 100 ms, every third of 200: operators, or the loader, take longer. */
+static void build_stalls(const char *name, enum ks_category category)
+{
+    static const char *const numbered[] = {"ProfilerStep#1",  "ProfilerStep#2",  "ProfilerStep#3",
+                                           "ProfilerStep#4",  "ProfilerStep#5",  "ProfilerStep#6",
+                                           "ProfilerStep#7",  "ProfilerStep#8",  "ProfilerStep#9",
+                                           "ProfilerStep#10", "ProfilerStep#11", "ProfilerStep#12"};
+    int64_t at = 0;
+    facts_fixture_init(&f, 0, 0);
+    for (size_t i = 0; i < KS_COUNT_OF(numbered); i++) {
+        int64_t dur_ns = i % 3 == 2 ? 200 MS : 100 MS;
+        FACTS_HOST(&f, {1, NOTE, numbered[i], at, dur_ns}, {1, OP, "aten::mm", at, 100 MS},
+                   {1, category, name, at + 100 MS, dur_ns - 100 MS});
+        at += dur_ns;
+    }
+    compute();
+}
+
+/* Of eleven steps behind the first, four take 100 ms more. */
+static void test_stall(void **state)
+{
+    (void)state;
+    build_stalls("aten::conv2d", OP);
+    const struct ks_finding *finding = get("host.periodic_stall");
+    assert_int_equal(finding->saving.low_ns, 400 MS / 11 / 2);
+    assert_int_equal(finding->saving.high_ns, 400 MS / 11);
+    release();
+    build_stalls(several, NOTE);
+    expect_none("host.periodic_stall", KS_CHECK_FINE, "no long steps");
 }
 
 /* ------------------------------------------------------------------ cpu.oversubscribed */
@@ -371,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_causes_in_process),
         cmocka_unit_test(test_causes_of_workers),
         cmocka_unit_test(test_full_cores),
+        cmocka_unit_test(test_stall),
         cmocka_unit_test(test_gap_beside_other_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,12 +30,13 @@ def main():
     loader = DataLoader(
         Archive(), batch_size=4, num_workers=1, persistent_workers=not run.has("input.starved")
     )
-    model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 1)).to(run.device)
+    model = nn.Sequential(nn.Linear(64, 512), nn.GELU(), nn.Linear(512, 512)).to(run.device)
     optimizer = torch.optim.Adam(model.parameters())
     is_over = False
     while not is_over:
         for batch in loader:
-            loss = model(batch.to(run.device)).square().mean()
+            views = batch.to(run.device).repeat(128, 1)
+            loss = model(views).square().mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
