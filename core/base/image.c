@@ -239,9 +239,11 @@ static bool is_stray(const struct packer *p, const char *ptr)
     return (uintptr_t)ptr >> 32 != 0 && ks_build_owns(ptr);
 }
 
+/* A bool with what padding behind it happens to hold looks like an address whose last byte is 0 or
+ * 1. Of addresses that nobody described hardly any end so, and one that does not is enough. */
 static bool may_be_address(uintptr_t word)
 {
-    return word >= 0x10000 && word >> 47 == 0;
+    return word >= 0x10000 && word >> 47 == 0 && (word & 0xff) > 1;
 }
 
 static enum ks_status find_strays(const struct packer *p, const char *from, size_t count,
