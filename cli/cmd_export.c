@@ -113,10 +113,13 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
         status = ks_cli_number(args, numbers[i].name, numbers[i].min, INT32_MAX, numbers[i].value);
     }
     if (status == KS_EXIT_OK) {
-        status = ks_cli_size(args, "memory", &options->chunk_bytes_max);
+        status = ks_cli_size(args, "memory", &options->memory_bytes_max);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_threads(args, &options->threads);
+    }
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_cache(args, options);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_read_steps(args, "steps", options);
@@ -124,7 +127,7 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
     return status == KS_EXIT_OK ? ks_cli_read_paths(args, options) : status;
 }
 
-static int write_export(const struct ks_cli_args *args, const struct ks_report *report,
+static int write_export(const struct ks_cli_args *args, struct ks_report *report,
                         const struct ks_export_options *options)
 {
     int status = ks_cli_output_open(args, ks_cli_value(args, "output"), &output);
@@ -254,7 +257,9 @@ const struct ks_cli_command ks_cmd_export = {
              "Which window of kscope run, counted from 1; else the latest of each process."},
             {"strict", 0, NULL, NULL,
              "Refuse damaged input with the byte offset of the first fault."},
-            {"memory", 0, "SIZE", NULL, "Keep tables larger than SIZE (512M, 2G) in a file."},
+            KS_CLI_OPTION_MEMORY,
+            KS_CLI_OPTION_CACHE,
+            KS_CLI_OPTION_NO_CACHE,
             KS_CLI_OPTION_THREADS,
             KS_CLI_OPTION_QUIET,
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},

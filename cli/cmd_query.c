@@ -155,13 +155,16 @@ static int read_options(const struct ks_cli_args *args, struct ks_query_options 
         status = ks_cli_number(args, "max-seconds", 1, SECONDS_MAX, &seconds);
     }
     if (status == KS_EXIT_OK) {
-        status = ks_cli_size(args, "memory", &report->chunk_bytes_max);
+        status = ks_cli_size(args, "memory", &report->memory_bytes_max);
+    }
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_cache(args, report);
     }
     if (status == KS_EXIT_OK) {
         status = read_style(args, &options->style);
     }
     options->ms_max = seconds * 1000;
-    options->bytes_max = report->chunk_bytes_max ? report->chunk_bytes_max : BYTES_DEFAULT;
+    options->bytes_max = report->memory_bytes_max ? report->memory_bytes_max : BYTES_DEFAULT;
     return status == KS_EXIT_OK ? read_operands(args, options, report) : status;
 }
 
@@ -180,7 +183,7 @@ static int end_output(const struct ks_cli_args *args, enum ks_status status,
     return ks_cli_fail(args, err, NULL);
 }
 
-static int write_rows(const struct ks_cli_args *args, const struct ks_report *report,
+static int write_rows(const struct ks_cli_args *args, struct ks_report *report,
                       const struct ks_query_options *options)
 {
     int status = ks_cli_output_open(args, ks_cli_value(args, "output"), &output);
@@ -281,8 +284,11 @@ const struct ks_cli_command ks_cmd_query = {
             {"limit", 'n', "N", NULL, "Write at most N rows."},
             {"max-seconds", 0, "N", NULL, "Stop the query after N seconds."},
             {"memory", 0, "SIZE", NULL,
-             "Let the query take at most SIZE (512M, 2G; default 1G), and keep tables larger than "
-             "SIZE in a file."},
+             "Let the query take at most SIZE (512M, 2G; default 1G), and the trace too, with "
+             "tables "
+             "in a file beyond it."},
+            KS_CLI_OPTION_CACHE,
+            KS_CLI_OPTION_NO_CACHE,
             {"group-by", 0, "WHAT", "shape",
              "Tell operators apart by the shapes of their inputs too, in fact_operators."},
             {"run", 0, "N", NULL, "Which run, counted from 1, when the files are of several."},

@@ -184,10 +184,13 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
         status = ks_cli_number(args, "window", 1, INT32_MAX, &options->window);
     }
     if (status == KS_EXIT_OK) {
-        status = ks_cli_size(args, "memory", &options->chunk_bytes_max);
+        status = ks_cli_size(args, "memory", &options->memory_bytes_max);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_threads(args, &options->threads);
+    }
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_cache(args, options);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_read_steps(args, "step", options);
@@ -299,7 +302,9 @@ const struct ks_cli_command ks_cmd_report = {
              "(20 %, or memory runs out soon), or a share such as 10% or 0.1."},
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
-            {"memory", 0, "SIZE", NULL, "Keep tables larger than SIZE (512M, 2G) in a file."},
+            KS_CLI_OPTION_MEMORY,
+            KS_CLI_OPTION_CACHE,
+            KS_CLI_OPTION_NO_CACHE,
             KS_CLI_OPTION_THREADS,
             KS_CLI_OPTION_COLOR,
             {"width", 0, "N", NULL, "Columns of the text; else those of the terminal, or 100."},

@@ -175,23 +175,48 @@ int ks_cli_threads(const struct ks_cli_args *args, unsigned *threads)
     return status;
 }
 
-int ks_cli_size(const struct ks_cli_args *args, const char *option, uint64_t *bytes)
+/* "512M", "2G": powers of 1,024. */
+static bool parse_size(const char *text, uint64_t *bytes)
 {
-    const char *text = ks_cli_value(args, option);
-    if (!text) {
-        return KS_EXIT_OK;
-    }
     char *end = NULL;
     unsigned long long value = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
     static const char units[] = "KMG";
     const char *unit = end && *end ? strchr(units, *end) : NULL;
     unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    bool is_good = end && value > 0 && value < (1ULL << 33) && (!*end || (unit && !end[1]));
-    if (!is_good) {
+    *bytes = (uint64_t)value << shift;
+    return end && value > 0 && value < (1ULL << 33) && (!*end || (unit && !end[1]));
+}
+
+int ks_cli_size(const struct ks_cli_args *args, const char *option, uint64_t *bytes)
+{
+    const char *text = ks_cli_value(args, option);
+    uint64_t value = 0;
+    if (!text) {
+        return KS_EXIT_OK;
+    }
+    if (!parse_size(text, &value)) {
         return ks_cli_usage_fail(args, "Cannot use --%s %s: it must be like 512M or 2G", option,
                                  text);
     }
-    *bytes = (uint64_t)value << shift;
+    *bytes = value;
+    return KS_EXIT_OK;
+}
+
+int ks_cli_cache(const struct ks_cli_args *args, struct ks_report_options *options)
+{
+    const char *size = getenv("KSCOPE_CACHE_SIZE");
+    options->cache = !ks_cli_given(args, "no-cache");
+    options->cache_dir = ks_cli_value(args, "cache");
+    if (options->cache_dir && !options->cache) {
+        return ks_cli_usage_fail(args, "Cannot use --cache with --no-cache");
+    }
+    if (options->cache_dir && !options->cache_dir[0]) {
+        return ks_cli_usage_fail(args, "Cannot use --cache without the name of a folder");
+    }
+    if (size && size[0] && !parse_size(size, &options->cache_bytes_max)) {
+        return ks_cli_usage_fail(
+            args, "Cannot use KSCOPE_CACHE_SIZE=%s: it must be like 512M or 2G", size);
+    }
     return KS_EXIT_OK;
 }
 

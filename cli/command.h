@@ -69,6 +69,21 @@ extern const struct ks_cli_command *const ks_cli_commands[];
     {                                                                                              \
         "threads", 0, "N", NULL, "Read with N threads; else with one for each processor."          \
     }
+#define KS_CLI_OPTION_MEMORY                                                                       \
+    {                                                                                              \
+        "memory", 0, "SIZE", NULL,                                                                 \
+            "Take at most SIZE (512M, 2G), with tables in a file beyond it; else half of what "    \
+            "the machine or its control group has."                                                \
+    }
+#define KS_CLI_OPTION_CACHE                                                                        \
+    {                                                                                              \
+        "cache", 0, "DIR", NULL,                                                                   \
+            "Keep what was read and computed in DIR, else in $XDG_CACHE_HOME/kinetoscope."         \
+    }
+#define KS_CLI_OPTION_NO_CACHE                                                                     \
+    {                                                                                              \
+        "no-cache", 0, NULL, NULL, "Neither keep what was read and computed nor take what was."    \
+    }
 #define KS_CLI_OPTION_QUIET                                                                        \
     {                                                                                              \
         "quiet", 'q', NULL, NULL, "Show no progress on the terminal."                              \
@@ -95,6 +110,8 @@ int ks_cli_number(const struct ks_cli_args *args, const char *option, int64_t mi
                   int64_t *value) KS_MUST_CHECK;
 /* Reads --threads; as above. */
 int ks_cli_threads(const struct ks_cli_args *args, unsigned *threads) KS_MUST_CHECK;
+/* Reads --cache and --no-cache; as above. */
+int ks_cli_cache(const struct ks_cli_args *args, struct ks_report_options *options) KS_MUST_CHECK;
 /* Reads a number of bytes with an optional K, M or G behind it (powers of 1,024); as above. */
 int ks_cli_size(const struct ks_cli_args *args, const char *option, uint64_t *bytes) KS_MUST_CHECK;
 /* A whole text as a decimal number, or false. */

@@ -8,22 +8,21 @@
 #include "base/progress.h"
 #define KS_LOG_DOMAIN "report"
 #include "base/log.h"
-#include "read/read.h"
 #include "read/run_monitor.h"
+#include "report_cache.h"
+#include "report_trace.h"
 #include "report_view.h"
 #include "show/lists.h"
 #include "show/report.h"
 #include "show/verdict.h"
-
-enum {
-    ROWS_PER_CHUNK_MIN = 256,
-    ROWS_PER_CHUNK_MAX = 65536,
-    CHUNKS_IN_MEMORY = 64, /* what scans pin at once, and some to work with */
-    BYTES_PER_CELL = 8,
-};
+#include "store/kst.h"
 
 struct ks_report {
-    struct ks_arena arena; /* copies of the paths */
+    struct ks_arena arena;            /* copies of the paths */
+    struct ks_report_options options; /* with these; the log is that of the cache */
+    struct ks_log log;                /* the caller's */
+    struct ks_report_cache cache;
+    bool is_open; /* all that follows is there */
     struct ks_trace *trace;
     struct ks_facts facts;
     struct ks_findings findings;
@@ -32,64 +31,6 @@ struct ks_report {
 };
 
 /* ------------------------------------------------------------------ opening */
-
-/* Small memory needs small chunks: what scans pin must fit into it. */
-static uint32_t rows_per_chunk(const struct ks_report_options *options)
-{
-    if (options->chunk_rows != 0 || options->chunk_bytes_max == 0) {
-        return options->chunk_rows;
-    }
-    uint32_t rows = ROWS_PER_CHUNK_MAX;
-    while (rows > ROWS_PER_CHUNK_MIN &&
-           (uint64_t)rows * BYTES_PER_CELL * CHUNKS_IN_MEMORY > options->chunk_bytes_max) {
-        rows /= 2;
-    }
-    return rows;
-}
-
-static enum ks_status read_trace(const struct ks_report_options *options, bool any_run,
-                                 struct ks_stacks_list *stacks, struct ks_trace **out,
-                                 struct ks_err *err)
-{
-    if (options->path_count == 0) {
-        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot read traces: no path is given");
-    }
-    struct ks_log log = {options->log, options->log_user, KS_LOG_DEBUG};
-    struct ks_read_options read_options = {
-        .stacks = stacks,
-        .paths = options->paths,
-        .path_count = options->path_count,
-        .strict = options->strict,
-        .run = options->run,
-        .window = options->window,
-        .any_run = any_run,
-        .rank_given = options->rank_given,
-        .rank = options->rank,
-        .threads = options->threads,
-        .log = &log,
-        .progress = options->progress,
-    };
-    struct ks_trace_options trace_options = {
-        .chunk_bytes_max = options->chunk_bytes_max,
-        .chunk_rows = rows_per_chunk(options),
-    };
-    struct ks_trace_builder *builder = NULL;
-    KS_TRY(ks_trace_builder_create(&trace_options, &builder, err));
-    int64_t run = 0;
-    ks_progress_enter(options->progress, KS_STAGE_READ);
-    enum ks_status status = ks_read_paths(&read_options, builder, &run, err);
-    ks_progress_enter(options->progress, KS_STAGE_ANALYZE);
-    if (status != KS_OK) {
-        ks_trace_builder_destroy(builder);
-        return status;
-    }
-    KS_TRY(ks_trace_builder_seal(builder, run, out, err));
-    const struct ks_chunk_pool *pool = ks_trace_pool(*out);
-    KS_LOG(&log, KS_LOG_DEBUG, "tables took %llu bytes at most, %llu bytes went to a file",
-           (unsigned long long)ks_chunk_pool_bytes_peak(pool),
-           (unsigned long long)ks_chunk_pool_bytes_spilled(pool));
-    return KS_OK;
-}
 
 /* Facts of the recordings with stacks. They are an extra: what cannot be read is said in the log
  * and left out; only being out of memory is an error. */
@@ -104,7 +45,7 @@ static enum ks_status compute_framed(const struct ks_report_options *options,
     framed_options.strict = false;
     struct ks_scope all = {0};
     struct ks_err local = {0};
-    enum ks_status status = read_trace(&framed_options, true, NULL, trace, &local);
+    enum ks_status status = ks_report_read_trace(&framed_options, true, NULL, trace, &local);
     if (status == KS_OK) {
         status = ks_facts_compute(*trace, &all, framed, &local);
     }
@@ -122,11 +63,10 @@ static enum ks_status compute_framed(const struct ks_report_options *options,
     return KS_OK;
 }
 
-static enum ks_status compute_facts(struct ks_report *report,
-                                    const struct ks_report_options *options,
-                                    const struct ks_stacks_list *stacks,
+static enum ks_status compute_facts(struct ks_report *report, const struct ks_stacks_list *stacks,
                                     const struct ks_scope *scope, struct ks_err *err)
 {
+    const struct ks_report_options *options = &report->options;
     struct ks_trace *trace = NULL;
     struct ks_facts framed = {0};
     enum ks_status status = KS_OK;
@@ -142,19 +82,35 @@ static enum ks_status compute_facts(struct ks_report *report,
     return status;
 }
 
-static enum ks_status copy_paths(struct ks_report *report, const struct ks_report_options *options,
-                                 struct ks_err *err)
+/* Copies of all texts that the options point to, which must outlive the caller's. */
+static enum ks_status copy_options(struct ks_report *report,
+                                   const struct ks_report_options *options, struct ks_err *err)
 {
-    const char **paths = ks_new(&report->arena, const char *, options->path_count + 1);
-    for (size_t i = 0; paths && i < options->path_count; i++) {
-        paths[i] = ks_arena_copy(&report->arena, options->paths[i], strlen(options->paths[i]));
-        if (!paths[i]) {
-            paths = NULL;
-        }
+    struct ks_report_options *own = &report->options;
+    struct ks_arena *arena = &report->arena;
+    const char **paths = ks_new(arena, const char *, options->path_count + 1);
+    const char **stacks = ks_new(arena, const char *, options->stacks_path_count + 1);
+    bool is_good = paths && stacks;
+    for (size_t i = 0; is_good && i < options->path_count; i++) {
+        paths[i] = ks_arena_copy(arena, options->paths[i], strlen(options->paths[i]));
+        is_good = paths[i];
     }
-    if (!paths) {
+    for (size_t i = 0; is_good && i < options->stacks_path_count; i++) {
+        stacks[i] =
+            ks_arena_copy(arena, options->stacks_paths[i], strlen(options->stacks_paths[i]));
+        is_good = stacks[i];
+    }
+    *own = *options;
+    report->log = (struct ks_log){options->log, options->log_user, KS_LOG_DEBUG};
+    if (is_good && options->cache_dir) {
+        own->cache_dir = ks_arena_copy(arena, options->cache_dir, strlen(options->cache_dir));
+        is_good = own->cache_dir;
+    }
+    if (!is_good) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep paths: no memory");
     }
+    own->paths = paths;
+    own->stacks_paths = stacks;
     report->view.paths = paths;
     report->view.path_count = options->path_count;
     return KS_OK;
@@ -179,10 +135,10 @@ static enum ks_status read_monitor(struct ks_report *report, struct ks_err *err)
     return KS_OK;
 }
 
-static enum ks_status fill_report(struct ks_report *report, const struct ks_report_options *options,
-                                  struct ks_err *err)
+/* What is asked of the trace: each member is also part of the key of the cache. */
+static struct ks_scope scope_of(const struct ks_report_options *options)
 {
-    struct ks_scope scope = {
+    return (struct ks_scope){
         .step_range_given = options->step_range_given,
         .step_first = options->step_first,
         .step_last = options->step_last,
@@ -190,21 +146,100 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
         .device = options->device,
         .group_by_shape = options->group_by_shape,
     };
-    KS_TRY(copy_paths(report, options, err));
-    struct ks_stacks_list stacks = {.arena = &report->arena};
-    KS_TRY(ks_stacks_list_add(&stacks, options->stacks_paths, options->stacks_path_count, err));
-    KS_TRY(read_trace(options, false, &stacks, &report->trace, err));
-    KS_TRY(compute_facts(report, options, &stacks, &scope, err));
+}
+
+static enum ks_status analyze(struct ks_report *report, const struct ks_stacks_list *stacks,
+                              struct ks_err *err)
+{
+    struct ks_scope scope = scope_of(&report->options);
+    if (ks_report_cache_find_facts(&report->cache, report->trace, &report->facts,
+                                   &report->findings)) {
+        return KS_OK;
+    }
+    KS_TRY(compute_facts(report, stacks, &scope, err));
     if (scope.step_range_given && report->facts.step_count == 0) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
                        "Cannot keep steps: none has a number from %lld to %lld",
                        (long long)scope.step_first, (long long)scope.step_last);
     }
-    KS_TRY(ks_findings_compute(&report->facts, &report->findings, err));
+    return ks_findings_compute(&report->facts, &report->findings, err);
+}
+
+/* `stacks` NULL: they are known already. */
+static enum ks_status read_input(struct ks_report *report, struct ks_stacks_list *stacks,
+                                 struct ks_err *err)
+{
+    KS_TRY(ks_report_read_trace(&report->options, false, stacks, &report->trace, err));
+    ks_report_cache_take_trace(&report->cache, report->trace, report->options.threads);
+    return KS_OK;
+}
+
+static void release_results(struct ks_report *report)
+{
+    ks_findings_release(&report->findings);
+    ks_facts_release(&report->facts);
+    ks_trace_destroy(report->trace);
+    report->trace = NULL;
+}
+
+/* Reads and computes everything, from the cache as far as it goes. A damaged trace there shows only
+ * when its chunks are used: then the input is read after all. */
+static enum ks_status find_or_read(struct ks_report *report, struct ks_err *err)
+{
+    struct ks_stacks_list stacks = {.arena = &report->arena};
+    struct ks_report_options *options = &report->options;
+    bool has_listed = false;
+    report->is_open = false;
+    options->log = report->log.cb;
+    options->log_user = report->log.user;
+    options->cache = options->cache && !ks_report_is_sealed(options);
+    KS_TRY(ks_stacks_list_add(&stacks, options->stacks_paths, options->stacks_path_count, err));
+    KS_TRY(ks_report_cache_begin(&report->cache, options, &stacks, &has_listed, err));
+    options->log = report->cache.log.cb;
+    options->log_user = report->cache.log.user;
+    uint64_t bytes_max = ks_report_choose_memory(options, report->cache.bytes);
+    report->trace = ks_report_cache_find_trace(&report->cache, bytes_max);
+    enum ks_status status = KS_OK;
+    if (!report->trace) {
+        status = read_input(report, has_listed ? NULL : &stacks, err);
+    }
+    if (status == KS_OK) {
+        status = analyze(report, &stacks, err);
+    }
+    if (ks_report_must_reread(report, status)) {
+        ks_report_cache_forget(&report->cache);
+        release_results(report);
+        KS_TRY(read_input(report, NULL, err));
+        status = analyze(report, &stacks, err);
+    }
     report->view.trace = report->trace;
     report->view.facts = &report->facts;
     report->view.findings = &report->findings;
+    report->is_open = status == KS_OK;
+    options->progress = NULL; // who opened the report has seen it
+    return status;
+}
+
+static enum ks_status fill_report(struct ks_report *report, const struct ks_report_options *options,
+                                  struct ks_err *err)
+{
+    KS_TRY(copy_options(report, options, err));
+    KS_TRY(find_or_read(report, err));
     return read_monitor(report, err);
+}
+
+bool ks_report_must_reread(const struct ks_report *report, enum ks_status status)
+{
+    return report->cache.is_trace_found && (status == KS_ERR_FORMAT || status == KS_ERR_IO);
+}
+
+enum ks_status ks_report_reread(struct ks_report *report, struct ks_err *err)
+{
+    KS_ASSERT(report->cache.is_trace_found);
+    release_results(report);
+    ks_report_cache_forget(&report->cache);
+    ks_report_cache_end(&report->cache, &report->options, NULL, NULL);
+    return find_or_read(report, err);
 }
 
 enum ks_status ks_report_open(const struct ks_report_options *options, struct ks_report **out,
@@ -233,9 +268,12 @@ void ks_report_close(struct ks_report *report)
     if (!report) {
         return;
     }
-    ks_findings_release(&report->findings);
-    ks_facts_release(&report->facts);
-    ks_trace_destroy(report->trace);
+    if (report->is_open && ks_kst_is_damaged(report->trace) && report->cache.is_trace_found) {
+        ks_report_cache_forget(&report->cache);
+    }
+    ks_report_cache_end(&report->cache, &report->options, report->is_open ? &report->facts : NULL,
+                        &report->findings);
+    release_results(report);
     ks_arena_release(&report->arena);
     ks_free(report);
 }
@@ -342,7 +380,7 @@ enum ks_status ks_info_write(const struct ks_report_options *options, bool json,
     struct ks_trace *trace = NULL;
     struct ks_locale_c locale;
     ks_locale_c_enter(&locale);
-    enum ks_status status = read_trace(options, true, NULL, &trace, err);
+    enum ks_status status = ks_report_read_trace(options, true, NULL, &trace, err);
     if (status == KS_OK) {
         struct ks_view view = {.trace = trace};
         status = ks_report_write_info(&view, json, write, user, err);

@@ -1,4 +1,6 @@
 /* The exports of the public API. */
+#include <unistd.h>
+
 #include <kscope/kscope.h>
 
 #include "base/err.h"
@@ -108,16 +110,23 @@ enum ks_status ks_export_check(const struct ks_export_options *options, struct k
     return ks_row_filter_init(&filter, &nothing, options, err);
 }
 
-enum ks_status ks_export_write(const struct ks_report *report,
-                               const struct ks_export_options *options, ks_write_cb write,
-                               void *user, struct ks_err *err)
+enum ks_status ks_export_write(struct ks_report *report, const struct ks_export_options *options,
+                               ks_write_cb write, void *user, struct ks_err *err)
 {
     KS_TRY(ks_export_check(options, err));
     struct export_job job = {ks_report_view(report), options};
-    return write_through(write_format, &job, options->gzip, write, user, err);
+    struct ks_counted counted = {write, user, 0};
+    enum ks_status status =
+        write_through(write_format, &job, options->gzip, ks_counted_write, &counted, err);
+    /* A chunk of a trace from the cache cannot be read, and nothing was said yet. */
+    if (ks_report_must_reread(report, status) && counted.bytes == 0) {
+        KS_TRY(ks_report_reread(report, err));
+        status = write_through(write_format, &job, options->gzip, write, user, err);
+    }
+    return status;
 }
 
-enum ks_status ks_export_write_file(const struct ks_report *report,
+enum ks_status ks_export_write_file(struct ks_report *report,
                                     const struct ks_export_options *options, const char *path,
                                     struct ks_err *err)
 {
@@ -129,6 +138,12 @@ enum ks_status ks_export_write_file(const struct ks_report *report,
     struct ks_locale_c locale;
     ks_locale_c_enter(&locale);
     enum ks_status status = ks_export_sqlite(ks_report_view(report), options, path, err);
+    if (ks_report_must_reread(report, status) && truncate(path, 0) == 0) {
+        status = ks_report_reread(report, err);
+        if (status == KS_OK) {
+            status = ks_export_sqlite(ks_report_view(report), options, path, err);
+        }
+    }
     ks_locale_c_leave(&locale);
     return status;
 }

@@ -59,25 +59,41 @@ static enum ks_status run(struct ks_query *query, const struct ks_query_options 
     return status;
 }
 
-enum ks_status ks_query_write(const struct ks_report *report,
-                              const struct ks_query_options *options, ks_write_cb write, void *user,
-                              struct ks_query_result *result, struct ks_err *err)
+static enum ks_status write_once(const struct ks_view *view, const struct ks_query_options *options,
+                                 struct ks_counted *counted, struct ks_query_result *result,
+                                 struct ks_err *err)
 {
     struct ks_query_limits limits = limits_of(options);
-    struct ks_locale_c locale;
     struct ks_arena arena;
     struct ks_query *query = NULL;
     *result = (struct ks_query_result){0};
     ks_progress_enter(options->progress, KS_STAGE_QUERY);
     ks_arena_init(&arena);
-    ks_locale_c_enter(&locale);
-    enum ks_status status = open_query(ks_report_view(report), &limits, &arena, &query, err);
+    enum ks_status status = open_query(view, &limits, &arena, &query, err);
     if (status == KS_OK) {
-        status = run(query, options, write, user, result, err);
+        status = run(query, options, ks_counted_write, counted, result, err);
     }
-    ks_locale_c_leave(&locale);
     ks_query_close(query);
     ks_arena_release(&arena);
+    return status;
+}
+
+enum ks_status ks_query_write(struct ks_report *report, const struct ks_query_options *options,
+                              ks_write_cb write, void *user, struct ks_query_result *result,
+                              struct ks_err *err)
+{
+    struct ks_counted counted = {write, user, 0};
+    struct ks_locale_c locale;
+    ks_locale_c_enter(&locale);
+    enum ks_status status = write_once(ks_report_view(report), options, &counted, result, err);
+    /* A chunk of a trace from the cache cannot be read, and nothing was said yet. */
+    if (ks_report_must_reread(report, status) && counted.bytes == 0) {
+        status = ks_report_reread(report, err);
+        if (status == KS_OK) {
+            status = write_once(ks_report_view(report), options, &counted, result, err);
+        }
+    }
+    ks_locale_c_leave(&locale);
     return status;
 }
 

@@ -27,6 +27,7 @@ ALLOWED = {
     "query": {"base", "store", "analyze", "public"},
     "advise": {"base", "measure", "store", "analyze", "public"},
     "compare": {"base", "measure", "store", "analyze", "advise", "public"},
+    "cache": {"base", "store", "analyze", "advise", "public"},
     "show": {"base", "store", "query", "analyze", "advise", "compare", "public"},
     # Exports of events go over the input's text once more, so they know readers.
     "export": {"base", "measure", "store", "read", "analyze", "query", "advise", "show", "public"},
@@ -39,6 +40,7 @@ ALLOWED = {
         "analyze",
         "query",
         "advise",
+        "cache",
         "compare",
         "show",
         "export",

@@ -36,6 +36,7 @@ static enum ks_status compute_all(struct ks_analyzer *analyzer, struct ks_err *e
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep facts: sources=%u",
                        source_count);
     }
+    facts->source_count = source_count;
     KS_TRY(note_what_exists(facts, err));
     const struct ks_analysis *analysis;
     for (size_t i = 0; (analysis = ks_analysis_at(i)) != NULL; i++) {

@@ -479,6 +479,7 @@ struct ks_facts {
     size_t step_count;
     struct ks_step_range *step_ranges;    /* one for each source */
     struct ks_step_span_fact *step_spans; /* of all steps, by source, then time */
+    size_t step_span_count;
     struct ks_step_range *step_span_ranges;
     int64_t step_ns_total; /* sum of dur_ns of the complete steps */
     size_t complete_step_count;
@@ -522,9 +523,10 @@ struct ks_facts {
     struct ks_cpu_fact *cpus; /* one for each source; NULL: some GPU works, or there are no steps */
     size_t cpu_count;
     struct ks_source_fact *sources; /* one for each source */
-    struct ks_replay **replays;     /* one for each source; NULL: nothing to replay */
-    double replayed_ns;             /* mean step of the replays without a change; 0 unknown */
-    bool are_ranks;                 /* the sources are the ranks of one job, and all have replays */
+    size_t source_count;
+    struct ks_replay **replays; /* one for each source; NULL: nothing to replay */
+    double replayed_ns;         /* mean step of the replays without a change; 0 unknown */
+    bool are_ranks;             /* the sources are the ranks of one job, and all have replays */
     struct ks_mean_step mean_step;
     int64_t overhead_ns;      /* rows of the profiler itself: their union */
     int64_t row_cost_ns;      /* estimated host time that recording one row takes */

@@ -350,6 +350,7 @@ static enum ks_status publish(struct ks_analyzer *analyzer, const struct draft *
             facts->step_source = draft->found_by;
         }
     }
+    facts->step_span_count = span_count;
     return KS_OK;
 }
 

@@ -113,6 +113,17 @@ char *ks_arena_copy(struct ks_arena *arena, const char *bytes, size_t len)
     return copy;
 }
 
+bool ks_arena_owns(const struct ks_arena *arena, const void *ptr)
+{
+    for (struct ks_arena_block *block = arena->head; block; block = block->older) {
+        uintptr_t begin = (uintptr_t)block_bytes(block);
+        if ((uintptr_t)ptr >= begin && (uintptr_t)ptr - begin < block->size) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct ks_arena_mark ks_arena_mark(const struct ks_arena *arena)
 {
     return (struct ks_arena_mark){arena->head, arena->used};

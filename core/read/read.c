@@ -13,6 +13,7 @@
 #include "read/reader.h"
 #include "read/run_folder.h"
 #include "read/runs.h"
+#include "store/kst.h"
 
 #define KS_LOG_DOMAIN "read"
 
@@ -127,6 +128,11 @@ static enum ks_status refuse_head(struct ks_str head, enum ks_input_damage damag
     if (ks_str_starts(head, KS_STR("\xFF\xFE")) || ks_str_starts(head, KS_STR("\xFE\xFF"))) {
         return ks_fail(err, KS_ERR_UNSUPPORTED, 0,
                        "Cannot read trace: it is UTF-16 text; convert it to UTF-8");
+    }
+    if (ks_kst_is_head(head.ptr, head.len)) {
+        return ks_fail(
+            err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+            "Cannot read trace: it is a sealed one, which is read from a file, and alone");
     }
     return ks_fail(err, KS_ERR_FORMAT, 0, "Cannot read trace: unknown format");
 }
@@ -348,22 +354,26 @@ static enum ks_status choose_files(const struct ks_read_options *options,
     return ks_stacks_list_take(options->stacks ? options->stacks : &unread, files, err);
 }
 
+enum ks_status ks_read_list(const struct ks_read_options *options, struct ks_file_list *files,
+                            struct ks_arena *arena, struct ks_err *err)
+{
+    for (size_t i = 0; i < options->path_count; i++) {
+        enum ks_status status = ks_file_list_add(files, options->paths[i], arena, err);
+        if (status != KS_OK) {
+            ks_err_prefix(err, options->paths[i]);
+            return status;
+        }
+    }
+    return options->any_run ? KS_OK : choose_files(options, files, arena, err);
+}
+
 enum ks_status ks_read_paths(const struct ks_read_options *options,
                              struct ks_trace_builder *builder, int64_t *run, struct ks_err *err)
 {
     struct ks_arena arena;
     ks_arena_init(&arena);
     struct ks_file_list files = {0};
-    enum ks_status status = KS_OK;
-    for (size_t i = 0; i < options->path_count && status == KS_OK; i++) {
-        status = ks_file_list_add(&files, options->paths[i], &arena, err);
-        if (status != KS_OK) {
-            ks_err_prefix(err, options->paths[i]);
-        }
-    }
-    if (status == KS_OK && !options->any_run) {
-        status = choose_files(options, &files, &arena, err);
-    }
+    enum ks_status status = ks_read_list(options, &files, &arena, err);
     if (status == KS_OK) {
         count_bytes(&files, options->progress);
         status = read_files(options, &files, builder, err);

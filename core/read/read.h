@@ -24,6 +24,11 @@ struct ks_read_options {
     struct ks_stacks_list *stacks;
 };
 
+/* The files that ks_read_paths reads, in its order; stacks go where the options say. Memory comes
+ * from the arena. */
+enum ks_status ks_read_list(const struct ks_read_options *options, struct ks_file_list *files,
+                            struct ks_arena *arena, struct ks_err *err) KS_MUST_CHECK;
+
 /* Reads everything; `*run` is what to seal. A folder is searched for traces; what is none is left
  * out with a line in the log, but a path given by itself must be one.
  * Errors: those of reading, with the path in front; KS_ERR_USAGE when the files belong to several

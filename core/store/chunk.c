@@ -38,6 +38,7 @@ enum place { PLACE_NONE, PLACE_SMALL, PLACE_SLAB, PLACE_PAGES };
 struct pool_chunk {
     struct ks_chunk chunk; /* first: callers see only this */
     enum place place;
+    size_t load_index; /* what the loader knows it by; of no use without one */
     uint32_t slab;
     uint32_t block;
     uint32_t block_count;
@@ -64,6 +65,8 @@ struct ks_chunk_pool {
     uint64_t bytes_peak;
     uint64_t bytes_spilled;
     bool is_shared;
+    ks_chunk_load_cb load; /* NULL: chunks get their bytes from whoever makes them */
+    void *load_user;
     pthread_mutex_t lock; /* only taken when shared or with a limit: else pins change nothing */
 
     struct ks_arena structs;
@@ -499,6 +502,30 @@ enum ks_status ks_chunk_create(struct ks_chunk_pool *pool, size_t size, struct k
     return KS_OK;
 }
 
+void ks_chunk_pool_set_loader(struct ks_chunk_pool *pool, ks_chunk_load_cb load, void *user)
+{
+    KS_ASSERT(pool->bytes_max > 0);
+    pool->load = load;
+    pool->load_user = user;
+}
+
+enum ks_status ks_chunk_create_unloaded(struct ks_chunk_pool *pool, size_t size, size_t index,
+                                        struct ks_chunk **out, struct ks_err *err)
+{
+    KS_ASSERT(pool->load);
+    struct pool_chunk *c = take_struct(pool);
+    if (!c) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot create chunk: size=%zu", size);
+    }
+    *c = (struct pool_chunk){
+        .chunk = {.size = size, .spill_offset = -1},
+        .load_index = index,
+        .next_made = c->next_made,
+    };
+    *out = &c->chunk;
+    return KS_OK;
+}
+
 void ks_chunk_destroy(struct ks_chunk_pool *pool, struct ks_chunk *chunk)
 {
     if (!chunk) {
@@ -531,7 +558,9 @@ static enum ks_status pin_locked(struct ks_chunk_pool *pool, struct ks_chunk *ch
     struct pool_chunk *c = (struct pool_chunk *)chunk;
     KS_TRY(make_resident(pool, c, err));
     enum ks_status status =
-        read_all(pool->spill_fd, chunk->ptr, chunk->size, chunk->spill_offset, err);
+        chunk->spill_offset >= 0
+            ? read_all(pool->spill_fd, chunk->ptr, chunk->size, chunk->spill_offset, err)
+            : pool->load(pool->load_user, c->load_index, chunk->ptr, chunk->size, err);
     if (status != KS_OK) {
         free_bytes(pool, c);
         return status;

@@ -35,6 +35,15 @@ enum ks_status ks_chunk_create(struct ks_chunk_pool *pool, size_t size, struct k
 /* The same, but what the bytes hold is left open: for chunks that are filled to the end. */
 enum ks_status ks_chunk_create_raw(struct ks_chunk_pool *pool, size_t size, struct ks_chunk **out,
                                    struct ks_err *err) KS_MUST_CHECK;
+/* Fills a chunk that was made without its bytes; called with the pool's lock held. */
+typedef enum ks_status (*ks_chunk_load_cb)(void *user, size_t index, void *to, size_t size,
+                                           struct ks_err *err);
+/* Of a pool with a limit: who knows the bytes of chunks made by ks_chunk_create_unloaded. */
+void ks_chunk_pool_set_loader(struct ks_chunk_pool *pool, ks_chunk_load_cb load, void *user);
+/* A chunk that is loaded when it is pinned, and again when it has gone for lack of room: it must
+ * not be written to. Not pinned. */
+enum ks_status ks_chunk_create_unloaded(struct ks_chunk_pool *pool, size_t size, size_t index,
+                                        struct ks_chunk **out, struct ks_err *err) KS_MUST_CHECK;
 void ks_chunk_destroy(struct ks_chunk_pool *pool, struct ks_chunk *chunk); /* NULL is fine */
 enum ks_status ks_chunk_pin(struct ks_chunk_pool *pool, struct ks_chunk *chunk, struct ks_err *err)
     KS_MUST_CHECK;

@@ -41,6 +41,7 @@ struct ks_strpool {
     struct slot *slots;
     size_t slot_count; /* power of two */
     uint64_t seed;
+    bool is_sealed; /* texts are known, slots are not */
     struct recent recent[RECENT_COUNT];
 };
 
@@ -68,6 +69,47 @@ failed:
     ks_strpool_destroy(pool);
     return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot create string pool: slots=%d",
                    SLOTS_MIN);
+}
+
+enum ks_status ks_strpool_create_sealed(uint32_t count, size_t size, struct ks_strpool **out,
+                                        char **bytes, struct ks_err *err)
+{
+    struct ks_strpool *pool = ks_alloc(1, sizeof(*pool));
+    if (pool) {
+        ks_arena_init(&pool->bytes);
+        pool->is_sealed = true;
+        pool->strings = ks_alloc(count, sizeof(*pool->strings));
+        pool->capacity = count;
+        *bytes = ks_new(&pool->bytes, char, size);
+    }
+    if (!pool || !pool->strings || !*bytes) {
+        ks_strpool_destroy(pool);
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot create string pool: size=%zu",
+                       size);
+    }
+    pool->strings[0] = (struct ks_str){*bytes, 0};
+    *out = pool;
+    return KS_OK;
+}
+
+bool ks_strpool_seal(struct ks_strpool *pool, const uint32_t *lengths, size_t size)
+{
+    const char *next = pool->strings[0].ptr;
+    size_t left = size;
+    if (lengths[0] != 0) {
+        return false;
+    }
+    for (uint32_t id = 0; id < pool->capacity; id++) {
+        size_t len = lengths[id];
+        if (len > KS_STR_LEN_MAX || len >= left || next[len] != '\0') {
+            return false;
+        }
+        pool->strings[id] = (struct ks_str){next, len};
+        next += len + 1;
+        left -= len + 1;
+    }
+    pool->count = pool->capacity;
+    return left == 0;
 }
 
 void ks_strpool_destroy(struct ks_strpool *pool)
@@ -214,6 +256,7 @@ enum ks_status ks_strpool_intern(struct ks_strpool *pool, struct ks_str s, struc
         *out = (struct ks_strid){0};
         return KS_OK;
     }
+    KS_ASSERT(!pool->is_sealed);
     if (s.len > KS_STR_LEN_MAX) {
         return ks_fail(err, KS_ERR_LIMIT, KS_NO_OFFSET, "Cannot intern string: len=%zu", s.len);
     }
@@ -235,10 +278,24 @@ enum ks_status ks_strpool_intern(struct ks_strpool *pool, struct ks_str s, struc
     return KS_OK;
 }
 
+/* A few texts are looked up in a whole query: that is not worth a table. */
+static struct ks_strid find_slowly(const struct ks_strpool *pool, struct ks_str s)
+{
+    for (uint32_t id = 1; id < pool->count; id++) {
+        if (ks_str_equal(pool->strings[id], s)) {
+            return (struct ks_strid){id};
+        }
+    }
+    return (struct ks_strid){0};
+}
+
 struct ks_strid ks_strpool_find(const struct ks_strpool *pool, struct ks_str s)
 {
     if (s.len == 0 || s.len > KS_STR_LEN_MAX) {
         return (struct ks_strid){0};
+    }
+    if (pool->is_sealed) {
+        return find_slowly(pool, s);
     }
     return (struct ks_strid){find_slot(pool, s, hash_of(pool, s))->id};
 }

@@ -25,4 +25,12 @@ struct ks_strid ks_strpool_find(const struct ks_strpool *pool, struct ks_str s);
 struct ks_str ks_strpool_get(const struct ks_strpool *pool, struct ks_strid id);
 uint32_t ks_strpool_count(const struct ks_strpool *pool); /* ids are 0 .. count-1 */
 
+/* A pool whose texts are known already: `*bytes` is to be filled with all of them, each with a NUL
+ * behind it, in the order of their ids; then ks_strpool_seal tells them apart. Nothing can be
+ * interned. */
+enum ks_status ks_strpool_create_sealed(uint32_t count, size_t size, struct ks_strpool **out,
+                                        char **bytes, struct ks_err *err) KS_MUST_CHECK;
+/* False when lengths and bytes do not fit together, or text 0 is not empty. */
+bool ks_strpool_seal(struct ks_strpool *pool, const uint32_t *lengths, size_t size);
+
 #endif

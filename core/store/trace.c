@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "store/kst_impl.h"
 #include "store/trace_impl.h"
 
 void ks_trace_destroy(struct ks_trace *trace)
@@ -15,6 +16,7 @@ void ks_trace_destroy(struct ks_trace *trace)
     ks_chunk_pool_destroy(trace->pool);
     ks_strpool_destroy(trace->strings);
     ks_arena_release(&trace->arena);
+    ks_kst_release(trace->kst);
     ks_free(trace->sources);
     ks_free(trace->tracks);
     ks_free(trace->collectives);

@@ -4,7 +4,10 @@
 
 #include "store/table.h"
 
+struct ks_kst; /* kst_impl.h */
+
 struct ks_trace {
+    struct ks_kst *kst;         /* the sealed file that chunks are loaded from; NULL: none */
     struct ks_chunk_pool *pool; /* scans pin chunks of a const trace: only the pool changes then */
     struct ks_strpool *strings;
     struct ks_arena arena; /* sources, and what readers hung onto them */

@@ -100,15 +100,23 @@ struct ks_report_options {
     int64_t rank;
     int64_t run;    /* which run (1-based) when the files hold several; 0: must be one */
     int64_t window; /* which window of `kscope run` (1-based); 0: the latest of a folder */
-    uint64_t chunk_bytes_max; /* memory for table chunks before they spill to disk; 0: no limit */
+    /* How much memory all of it may take, as far as can be helped: tables beyond it lie in a file.
+     * 0: half of what the machine, or its control group, has. */
+    uint64_t memory_bytes_max;
+    uint64_t chunk_bytes_max; /* memory for table chunks alone; 0: from memory_bytes_max */
     uint32_t chunk_rows;      /* rows in a chunk, a power of two; 0: 65,536 */
     unsigned threads;         /* how many may read a file; 0: as many as there are processors */
-    ks_log_cb log;
+    /* Keep the sealed trace and what was computed, and take what was kept. Nothing fails for it:
+     * what cannot be kept is not. */
+    bool cache;
+    const char *cache_dir;    /* NULL: $XDG_CACHE_HOME/kinetoscope, else ~/.cache/kinetoscope */
+    uint64_t cache_bytes_max; /* of all that is kept there; 0: 8 GiB */
+    ks_log_cb log;            /* may be called until the report is closed */
     void *log_user;
     struct ks_progress *progress; /* NULL: nobody asks */
 };
 
-/* Reads all paths, analyses them and collects findings.
+/* Reads all paths, analyses them and collects findings. One path can be a sealed trace (.kst).
  * On success `*out` is a report to be closed with ks_report_close. Errors: KS_ERR_IO (cannot be
  * opened), KS_ERR_FORMAT (not a trace, or damaged and strict), KS_ERR_USAGE (several runs and no
  * `run`), KS_ERR_LIMIT, KS_ERR_NOMEM. */
@@ -236,14 +244,14 @@ KS_API KS_MUST_CHECK enum ks_status ks_export_check(const struct ks_export_optio
  * (options that do not fit together; KS_EXPORT_CHROME: not one file), KS_ERR_LIMIT (speedscope:
  * hundreds of streams), KS_ERR_IO (`write` gave false), KS_ERR_NOMEM; KS_EXPORT_CHROME also those
  * of reading the file once more. */
-KS_API KS_MUST_CHECK enum ks_status ks_export_write(const struct ks_report *report,
+KS_API KS_MUST_CHECK enum ks_status ks_export_write(struct ks_report *report,
                                                     const struct ks_export_options *options,
                                                     ks_write_cb write, void *user,
                                                     struct ks_err *err);
 
 /* The same for KS_EXPORT_SQLITE, into the file `path`, which is empty or not there. After an error
  * it holds anything, and is the caller's to remove. */
-KS_API KS_MUST_CHECK enum ks_status ks_export_write_file(const struct ks_report *report,
+KS_API KS_MUST_CHECK enum ks_status ks_export_write_file(struct ks_report *report,
                                                          const struct ks_export_options *options,
                                                          const char *path, struct ks_err *err);
 
@@ -307,7 +315,7 @@ KS_API KS_MUST_CHECK enum ks_status ks_query_check(const struct ks_query_options
 
 /* Runs it and writes the rows. `result` is filled in any case. Errors: KS_ERR_USAGE as above,
  * KS_ERR_LIMIT (time, memory, size of a value), KS_ERR_CANCELLED, KS_ERR_IO, KS_ERR_NOMEM. */
-KS_API KS_MUST_CHECK enum ks_status ks_query_write(const struct ks_report *report,
+KS_API KS_MUST_CHECK enum ks_status ks_query_write(struct ks_report *report,
                                                    const struct ks_query_options *options,
                                                    ks_write_cb write, void *user,
                                                    struct ks_query_result *result,

@@ -18,7 +18,7 @@ def test_bench_runs_and_saves_its_figures(tmp_path):
     (result,) = json.loads(save.read_text())["results"].values()
     programs = set(result["programs"])
     # Its library belongs to the bench, so it may be missing here.
-    assert programs - {"simdjson"} == {"kscope", "read-1", "report-2", "python"}
+    assert programs - {"simdjson"} == {"kscope", "read-1", "report-2", "again", "python"}
     for row in result["programs"].values():
         assert row["median_s"] > 0 and row["peak_bytes"] > 0
 

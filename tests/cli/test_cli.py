@@ -125,7 +125,7 @@ def test_fail_on_a_finding_that_is_large_enough(kscope):
     [
         ("A.dataloader.bad", {"low", "medium", "high"}),
         ("A.pageable.bad", {"low", "medium"}),
-        ("A.pageable.good", set()),
+        ("A.healthy.good", set()),
     ],
 )
 def test_fail_on_a_weight(kscope, name, weights):

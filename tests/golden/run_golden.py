@@ -32,7 +32,7 @@ def list_cases():
 
 def run_program(words, folder):
     env = {key: value for key, value in os.environ.items() if not key.endswith("COLOR")}
-    env.update(LC_ALL="C.UTF-8", TERM="dumb")
+    env.update(LC_ALL="C.UTF-8", TERM="dumb", XDG_CACHE_HOME=os.devnull)
     return subprocess.run(
         [PROGRAM, *words],
         cwd=folder,

@@ -214,7 +214,10 @@ static void fail_each(command_cb command, const char *path)
                 is_over = fail_once(command, path, &good, &errors_seen);
             }
         }
-        bool may_do_without = call == CALL_FSTAT || call == CALL_LSEEK || seen[call] == 0;
+        /* Without tables in a file, only a look for the head of a sealed trace uses pread. */
+        bool is_look = call == CALL_PREAD && memory == 0;
+        bool may_do_without =
+            call == CALL_FSTAT || call == CALL_LSEEK || is_look || seen[call] == 0;
         assert_true(may_do_without || errors_seen > 0);
     }
     ks_text_release(&good);
