@@ -21,7 +21,8 @@ def save(model, folder):
 
 def main():
     run = Twin("host.periodic_stall", steps=60)
-    model = nn.Sequential(nn.EmbeddingBag(120_000, 64, sparse=True), nn.Linear(64, 32), nn.Linear(32, 2))
+    words_in = nn.EmbeddingBag(120_000, 64, sparse=True)
+    model = nn.Sequential(words_in, nn.Linear(64, 32), nn.Linear(32, 2))
     model.to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     words = torch.randint(0, 120_000, (64, 100), device=run.device)
