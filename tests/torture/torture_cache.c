@@ -117,6 +117,15 @@ static char root[] = "/tmp/kscope-torture-cache-XXXXXX";
 static char trace_path[64];
 static char cache_path[64];
 static struct ks_text expected; /* the report without a cache */
+static char last_log[8][300];
+static unsigned log_at;
+
+static void keep_log(void *user, enum ks_log_level level, const char *domain, const char *text)
+{
+    (void)user;
+    (void)level;
+    snprintf(last_log[log_at++ % 8], sizeof(last_log[0]), "%s: %s", domain, text);
+}
 
 static bool append(void *user, const char *bytes, size_t size)
 {
@@ -140,6 +149,7 @@ static enum ks_status report(bool cache, struct ks_text *out, struct ks_err *err
                                         .path_count = 1,
                                         .cache = cache,
                                         .cache_dir = cache_path,
+                                        .log = keep_log,
                                         .threads = 1,
                                         .chunk_rows = 16};
     struct ks_report_style style = {.format = KS_REPORT_JSON};
@@ -208,6 +218,11 @@ static void check_after(void)
     assert_int_equal(out.len, expected.len);
     assert_memory_equal(out.ptr, expected.ptr, out.len);
     ks_text_release(&out);
+    if (count_files("") != 2) {
+        for (unsigned i = 0; i < 8; i++) {
+            fprintf(stderr, "LOG %s\n", last_log[(log_at + i) % 8]);
+        }
+    }
     assert_int_equal(count_files(""), 2);
 }
 
