@@ -1,6 +1,7 @@
 """Fixtures of the command line tests."""
 
 import json
+import signal
 import subprocess
 
 import pytest
@@ -41,3 +42,11 @@ def damaged(tmp_path):
     path = tmp_path / "damaged.json"
     path.write_text(json.dumps(SMALL).replace("aten::add", "aten\t:add"))
     return path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def hangups_are_not_ignored():
+    """A program ignores the signals that were ignored when it started, as those of nohup are."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
