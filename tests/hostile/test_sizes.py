@@ -4,13 +4,14 @@ of the process is measured."""
 
 import gzip
 import json
-import os
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 import zlib
 
+import peak_memory
 import pytest
 from test_hostile import KSCOPE
 
@@ -41,23 +42,24 @@ def feed(pipe, pieces):
 
 def report(pieces, *options):
     """(exit status, document); the memory it took is within bounds."""
-    process = subprocess.Popen(
-        [KSCOPE, "report", "--json", *options, "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    feeder = threading.Thread(target=feed, args=(process.stdin, pieces))
-    feeder.start()
-    begin = time.monotonic()
-    out = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    feeder.join()
-    process.stdout.close()
-    assert time.monotonic() - begin < SECONDS_MAX
-    assert usage.ru_maxrss * 1024 < MEMORY_MAX, f"{usage.ru_maxrss} KiB"
-    return process.returncode, json.loads(out)
+    with tempfile.NamedTemporaryFile() as peak:
+        words = [KSCOPE, "report", "--json", *options, "-"]
+        process = subprocess.Popen(
+            peak_memory.command(words, peak.name),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        feeder = threading.Thread(target=feed, args=(process.stdin, pieces))
+        feeder.start()
+        begin = time.monotonic()
+        out = process.stdout.read()
+        status = process.wait()
+        feeder.join()
+        process.stdout.close()
+        assert time.monotonic() - begin < SECONDS_MAX
+        assert peak_memory.peak_bytes(peak.name) < MEMORY_MAX
+    return status, json.loads(out)
 
 
 def read(pieces, *options):

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 
+import peak_memory
 import pytest
 from query_program import (
     DATA,
@@ -319,34 +320,27 @@ def test_excess_is_refused(sql, statuses, tmp_path):
     assert "Cannot " in said(result)
 
 
-def peak_kib(*words):
-    """Peak memory of the program, which must end by itself."""
-    code = (
-        "import resource, subprocess, sys\n"
-        "run = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
-        "print(run.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
-    )
-    python = subprocess.run(
-        ["python3", "-c", code, PROGRAM, *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    status, kib = python.stdout.split()
-    return int(status), int(kib)
+def peak_of(tmp_path, *words):
+    """(exit status, peak memory in bytes) of the program."""
+    file = tmp_path / "peak"
+    command = peak_memory.command([PROGRAM, *words], file)
+    run = subprocess.run(command, stdout=subprocess.DEVNULL, timeout=120)
+    return run.returncode, peak_memory.peak_bytes(file)
 
 
-def test_memory_stays_within_its_limit():
+def test_memory_stays_within_its_limit(tmp_path):
     """Rows that are sorted or kept go to a file; what cannot is refused."""
     numbers = "with recursive c(x) as (select 1 union all select x + 1 from c limit 60000)"
     sql = f"{numbers} select hex(randomblob(500)) as t from c order by t"
-    status, kib = peak_kib("query", "--memory", "64M", "--max-seconds", "60", TRACE, sql)
+    options = ("--memory", "64M", "--max-seconds", "60")
+    status, peak = peak_of(tmp_path, "query", *options, TRACE, sql)
     assert status == 0
-    assert kib < 200 * 1024
+    assert peak < 200 << 20
     sql = "select max(t) from (select group_concat(hex(randomblob(100000)), '') as t from slice)"
-    status, kib = peak_kib("query", "--memory", "16M", "--max-seconds", "20", TRACE, sql)
+    options = ("--memory", "16M", "--max-seconds", "20")
+    status, peak = peak_of(tmp_path, "query", *options, TRACE, sql)
     assert status == 3
-    assert kib < 150 * 1024
+    assert peak < 150 << 20
 
 
 # ---------------------------------------------------------------- limits of time and rows
