@@ -56,16 +56,9 @@ static bool is_decoding(const struct ks_facts *facts, uint32_t source)
 static void write_place(const struct ks_facts *facts, const struct ks_memory_fact *memory,
                         struct ks_where *where)
 {
-    struct ks_step_range range = facts->step_ranges[memory->source];
-    int64_t rank = ks_trace_source(facts->trace, memory->source)->rank;
-    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    ks_findings_set_source(where, facts, memory->source);
     where->device = memory->device < 0 ? KS_UNKNOWN : memory->device;
     where->op = memory->held_op;
-    for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
-        if (facts->steps[i].is_complete) {
-            where->steps[where->step_count++] = facts->steps[i].number;
-        }
-    }
     if (memory->held_op.v != 0) {
         ks_findings_set_place(where, facts, memory->held_op, KS_PLACE_OPERATOR);
     }
