@@ -145,6 +145,30 @@ static void test_growth_needs_steps_and_events(void **state)
     release();
 }
 
+/* Per step 2 MiB stay on a GPU of 1000 MiB, and 3 MiB on one that has eighty times as much. */
+static void test_memory_that_is_full_first(void **state)
+{
+    (void)state;
+    struct ks_gpu_info gpus[] = {gpu, gpu};
+    gpus[1].id = 1;
+    gpus[1].memory_bytes *= 80;
+    start();
+    f.source->gpus = gpus;
+    f.source->gpu_count = KS_COUNT_OF(gpus);
+    for (int64_t i = 0; i < STEPS; i++) {
+        add_step(i);
+        const struct memory_row memory[] = {{i * PERIOD + 100 * US, 2 * MIB, 0, 100 + (uint64_t)i},
+                                            {i * PERIOD + 200 * US, 3 * MIB, 1, 200 + (uint64_t)i}};
+        facts_fixture_memory(&f, memory, KS_COUNT_OF(memory));
+    }
+    const struct ks_finding *finding = compute("memory.growth");
+    assert_non_null(finding);
+    assert_int_equal(f.facts.memory_count, 2);
+    assert_int_equal(finding->where.device, 0);
+    assert_int_equal(finding->steps_until_oom, (1000 - 8) / 2);
+    release();
+}
+
 /* ------------------------------------------------------------ memory.allocator_churn */
 
 /* Per step of 1000 us: a kernel of 10 us; `code` us of code, then `frees` calls of `us` each
@@ -298,11 +322,17 @@ static void test_training_uses_its_graph(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_growth),        cmocka_unit_test(test_no_growth),
-        cmocka_unit_test(test_little_growth), cmocka_unit_test(test_growth_needs_steps_and_events),
-        cmocka_unit_test(test_churn),         cmocka_unit_test(test_churn_collects_garbage),
-        cmocka_unit_test(test_no_churn),      cmocka_unit_test(test_graph),
-        cmocka_unit_test(test_no_graph),      cmocka_unit_test(test_training_uses_its_graph),
+        cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_no_growth),
+        cmocka_unit_test(test_little_growth),
+        cmocka_unit_test(test_memory_that_is_full_first),
+        cmocka_unit_test(test_growth_needs_steps_and_events),
+        cmocka_unit_test(test_churn),
+        cmocka_unit_test(test_churn_collects_garbage),
+        cmocka_unit_test(test_no_churn),
+        cmocka_unit_test(test_graph),
+        cmocka_unit_test(test_no_graph),
+        cmocka_unit_test(test_training_uses_its_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
