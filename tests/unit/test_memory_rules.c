@@ -55,7 +55,7 @@ static void release(void)
 
 /* ------------------------------------------------------------ memory.growth */
 
-/* Per step: 8 MiB come and go, `kept[step]` bytes stay, made by aten::relu. */
+/* Per step: 8 MiB come and go, 64 MiB find no room, `kept[step]` bytes stay, made by aten::relu. */
 static const struct ks_finding *grow(const int64_t *kept, size_t steps)
 {
     start();
@@ -72,9 +72,11 @@ static const struct ks_finding *grow(const int64_t *kept, size_t steps)
         const struct device_row kernel = {
             0, 7, KERNEL, "k", at + 220 * US, 10 * US, (int64_t)i + 1};
         facts_fixture_device(&f, &kernel, 1);
-        const struct memory_row memory[] = {{at + 110 * US, 8 * MIB, 0, 1},
-                                            {at + 220 * US, kept[i], 0, 100 + i},
-                                            {at + 300 * US, -8 * MIB, 0, 1}};
+        const struct memory_row memory[] = {
+            {at + 110 * US, 8 * MIB, 0, 1},
+            {at + 120 * US, 64 * MIB, 0, 0, KS_MEMORY_OUT_OF_MEMORY},
+            {at + 220 * US, kept[i], 0, 100 + i},
+            {at + 300 * US, -8 * MIB, 0, 1}};
         facts_fixture_memory(&f, memory, KS_COUNT_OF(memory));
     }
     return compute("memory.growth");
