@@ -3,8 +3,8 @@
  *
  * Claim: on a GPU of compute capability 8.0 or newer it falls back to single operators
  * (_scaled_dot_product_attention_math), or runs the memory-efficient kernel in bf16 or fp16 without
- * a mask and for heads of at most 256, where flash attention and cuDNN can work; with those the
- * step would be at least 5% shorter.
+ * a mask and for heads of a multiple of 8 up to 256, where flash attention and cuDNN can work; with
+ * those the step would be at least 5% shorter.
  *
  * Evidence: torch's own operators for each backend, their shapes and types, and the nodes of their
  * backward pass (docs/analyses/op_work.md).
