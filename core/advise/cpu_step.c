@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "advise/gpu_step.h"
 #include "measure/sum.h"
 
 enum { STEPS_MIN = 2, GAP_PERCENT_MIN = 5, CORES_DEFAULT = 2 };
@@ -72,26 +73,10 @@ const char *ks_cpu_step_obstacle(const struct ks_facts *facts)
 struct ks_finding ks_cpu_step_finding(const struct ks_rule *rule, const struct ks_facts *facts,
                                       uint32_t source)
 {
-    int64_t rank = ks_trace_source(facts->trace, source)->rank;
-    struct ks_finding finding = {
-        .rule = rule,
-        .verify = "kscope run train.py  # with the fix: the finding must be gone",
-        .bytes = KS_UNKNOWN,
-        .steps_until_oom = KS_UNKNOWN,
-        .where = {.rank = rank < 0 ? KS_UNKNOWN : rank,
-                  .device = KS_UNKNOWN,
-                  .stream = KS_UNKNOWN,
-                  .line = KS_UNKNOWN},
-    };
-    if (rank >= 0) {
-        finding.ranks[finding.rank_count++] = rank;
-    }
-    struct ks_step_range range = facts->step_ranges[source];
-    struct ks_where *where = &finding.where;
-    for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
-        if (facts->steps[i].is_complete) {
-            where->steps[where->step_count++] = facts->steps[i].number;
-        }
+    struct ks_finding finding = ks_gpu_step_finding(rule);
+    ks_findings_set_source(&finding.where, facts, source);
+    if (finding.where.rank != KS_UNKNOWN) {
+        finding.ranks[finding.rank_count++] = finding.where.rank;
     }
     return finding;
 }

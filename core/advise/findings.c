@@ -299,3 +299,16 @@ void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts,
         where->line = match.place->line;
     }
 }
+
+void ks_findings_set_source(struct ks_where *where, const struct ks_facts *facts, uint32_t source)
+{
+    struct ks_step_range range = facts->step_ranges[source];
+    int64_t rank = ks_trace_source(facts->trace, source)->rank;
+    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    where->step_count = 0;
+    for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
+        if (facts->steps[i].is_complete) {
+            where->steps[where->step_count++] = facts->steps[i].number;
+        }
+    }
+}

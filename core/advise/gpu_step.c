@@ -30,6 +30,15 @@ bool ks_gpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check)
     return true;
 }
 
+bool ks_gpu_step_can_judge_shapes(const struct ks_facts *facts, struct ks_check *check)
+{
+    if (ks_gpu_step_can_judge(facts, check) && !facts->has_shapes) {
+        check->state = KS_CHECK_COULD_NOT;
+        check->reason = "input shapes of operators were not recorded";
+    }
+    return check->state != KS_CHECK_COULD_NOT;
+}
+
 struct ks_finding ks_gpu_step_finding(const struct ks_rule *rule)
 {
     return (struct ks_finding){
@@ -162,17 +171,17 @@ enum ks_status ks_gpu_step_what_if_device(const struct ks_facts *facts,
     return KS_OK;
 }
 
-bool ks_gpu_step_is_capable(const struct ks_facts *facts, int32_t capability_min)
+int32_t ks_gpu_step_capability(const struct ks_facts *facts)
 {
+    int32_t highest = -1;
     for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
         const struct ks_source *source = ks_trace_source(facts->trace, i);
         for (size_t gpu = 0; gpu < source->gpu_count; gpu++) {
-            if (source->gpus[gpu].compute_major >= capability_min) {
-                return true;
-            }
+            int32_t major = source->gpus[gpu].compute_major;
+            highest = major > highest ? major : highest;
         }
     }
-    return false;
+    return highest;
 }
 
 bool ks_gpu_step_is_worth(const struct ks_facts *facts, const struct ks_finding *finding,
@@ -182,11 +191,20 @@ bool ks_gpu_step_is_worth(const struct ks_facts *facts, const struct ks_finding 
     return middle_ns > 0 && ks_gpu_step_is_share(&facts->mean_step, middle_ns, share);
 }
 
-void ks_gpu_step_set_steps(struct ks_where *where, const struct ks_work_cost *cost)
+void ks_gpu_step_set_work(struct ks_where *where, const struct ks_facts *facts,
+                          const struct ks_work_cost *cost, struct ks_strid op)
 {
     _Static_assert((int)KS_COST_STEPS_MAX <= (int)KS_FINDING_STEPS_MAX, "all fit");
     memcpy(where->steps, cost->steps, cost->step_count * sizeof(*cost->steps));
     where->step_count = cost->step_count;
+    where->op = op;
+    ks_findings_set_place(where, facts, op, KS_PLACE_OPERATOR);
+}
+
+double ks_gpu_step_kept(double factor, int64_t kept_ns, int64_t all_ns)
+{
+    double part = all_ns > 0 ? factor * (double)kept_ns / (double)all_ns : 1;
+    return part < 1 ? part : 1;
 }
 
 bool ks_gpu_step_is_gain(const struct ks_finding *finding, struct ks_check *check)

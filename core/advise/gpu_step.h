@@ -8,6 +8,9 @@
 /* False: `check` says why no such rule can judge. */
 bool ks_gpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check);
 
+/* The same for rules that read shapes of inputs. */
+bool ks_gpu_step_can_judge_shapes(const struct ks_facts *facts, struct ks_check *check);
+
 /* A finding of the rule with what these rules have in common; nothing of the place is known. */
 struct ks_finding ks_gpu_step_finding(const struct ks_rule *rule);
 
@@ -50,15 +53,18 @@ enum ks_status ks_gpu_step_what_if_device(const struct ks_facts *facts,
                                           struct ks_finding *finding, struct ks_err *err)
     KS_MUST_CHECK;
 
-/* Has some GPU of the trace this compute capability, or a newer one? */
-bool ks_gpu_step_is_capable(const struct ks_facts *facts, int32_t capability_min);
+/* Highest compute capability of the trace's GPUs, major part; -1: no file says it. */
+int32_t ks_gpu_step_capability(const struct ks_facts *facts);
 
 /* Is the middle of the saving this share of the step, at least? */
 bool ks_gpu_step_is_worth(const struct ks_facts *facts, const struct ks_finding *finding,
                           double share);
 
-/* The first steps in which it was seen. */
-void ks_gpu_step_set_steps(struct ks_where *where, const struct ks_work_cost *cost);
+/* Sets where the rows of a cost are: the first steps that have some, the operator, its place. */
+void ks_gpu_step_set_work(struct ks_where *where, const struct ks_facts *facts,
+                          const struct ks_work_cost *cost, struct ks_strid op);
+/* Part that stays of `all_ns` when it takes `factor` times `kept_ns`; 1 at most. */
+double ks_gpu_step_kept(double factor, int64_t kept_ns, int64_t all_ns);
 
 /* False: `check` says that the replay gains nothing. */
 bool ks_gpu_step_is_gain(const struct ks_finding *finding, struct ks_check *check);

@@ -3,8 +3,8 @@
  *
  * Claim: on a GPU of compute capability 8.0 or newer it falls back to single operators
  * (_scaled_dot_product_attention_math), or runs the memory-efficient kernel in bf16 or fp16 without
- * a mask and for heads of at most 256, where flash attention and cuDNN can work; with those the
- * step would be at least 5% shorter.
+ * a mask and for heads of a multiple of 8 up to 256, where flash attention and cuDNN can work; with
+ * those the step would be at least 5% shorter.
  *
  * Evidence: torch's own operators for each backend, their shapes and types, and the nodes of their
  * backward pass (docs/analyses/op_work.md).
@@ -19,6 +19,8 @@
  */
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
+
+enum { CAPABILITY_MIN = 8 };
 
 static const double share_min = 0.05;
 
@@ -84,24 +86,17 @@ static enum ks_status report(enum ks_attention_kind kind, const struct ks_facts 
         {"head_dim", (double)attention->head_dim, "count"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
-    ks_gpu_step_set_steps(&finding.where, &attention->cost);
-    finding.where.op = attention->op;
-    ks_findings_set_place(&finding.where, facts, attention->op, KS_PLACE_OPERATOR);
+    ks_gpu_step_set_work(&finding.where, facts, &attention->cost, attention->op);
     return ks_findings_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
-    if (!ks_gpu_step_can_judge(facts, check)) {
+    if (!ks_gpu_step_can_judge_shapes(facts, check)) {
         return KS_OK;
     }
-    if (!facts->has_shapes) {
-        check->state = KS_CHECK_COULD_NOT;
-        check->reason = "input shapes of operators were not recorded";
-        return KS_OK;
-    }
-    if (!ks_gpu_step_is_capable(facts, 8)) {
+    if (ks_gpu_step_capability(facts) < CAPABILITY_MIN) {
         check->reason = "no GPU of compute capability 8.0 or newer is known";
         return KS_OK;
     }

@@ -25,19 +25,14 @@ static const double fused_half[2] = {0.46, 1.05};
 static const double fused_single[2] = {0.9, 1.5};
 static const double fused_host[2] = {0.6, 1.1};
 
-static double part_of(int64_t product_ns, int64_t all_ns, double factor)
-{
-    double part = all_ns > 0 ? factor * (double)product_ns / (double)all_ns : 1;
-    return part < 1 ? part : 1;
-}
-
 static struct ks_replay_shrink shrink(const struct ks_attention_cost *attention, double host,
                                       double device)
 {
     return (struct ks_replay_shrink){
         .marks = attention->cost.count > 0 ? (unsigned)KS_REPLAY_ATTENTION : 0u,
-        .host_part = part_of(attention->product_host_ns, attention->cost.host_ns, host),
-        .work_part = part_of(attention->product_device_ns, attention->cost.device_ns, device)};
+        .host_part = ks_gpu_step_kept(host, attention->product_host_ns, attention->cost.host_ns),
+        .work_part =
+            ks_gpu_step_kept(device, attention->product_device_ns, attention->cost.device_ns)};
 }
 
 struct ks_replay_shrink ks_attention_materialized_repair(const struct ks_facts *facts)
@@ -87,21 +82,14 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         {"scores", attention->scores_bytes, "bytes"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
-    ks_gpu_step_set_steps(&finding.where, &attention->cost);
-    finding.where.op = attention->op;
-    ks_findings_set_place(&finding.where, facts, attention->op, KS_PLACE_OPERATOR);
+    ks_gpu_step_set_work(&finding.where, facts, &attention->cost, attention->op);
     return ks_findings_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
-    if (!ks_gpu_step_can_judge(facts, check)) {
-        return KS_OK;
-    }
-    if (!facts->has_shapes) {
-        check->state = KS_CHECK_COULD_NOT;
-        check->reason = "input shapes of operators were not recorded";
+    if (!ks_gpu_step_can_judge_shapes(facts, check)) {
         return KS_OK;
     }
     if (facts->work.attention[KS_ATTENTION_MANUAL].cost.count > 0) {

@@ -58,7 +58,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     finding->fix_code = "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
                         "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
     finding->verify = "kscope report rank*.json  # with the fix: collectives move half as much";
-    finding->group = "comm.exposed"; /* what travels less is exposed less */
+    finding->group = ks_rule_comm_exposed.id; /* what travels less is exposed less */
     const struct ks_evidence evidence[] = {
         {"fp32_bytes_per_step", gradients->fp32_bytes, "bytes"},
         {"bytes_per_step", gradients->bytes, "bytes"},

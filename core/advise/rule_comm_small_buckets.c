@@ -94,8 +94,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         gradients->small >= times_min * buckets_needed(gradients)) {
         struct ks_finding finding = ks_gpu_step_finding(&ks_rule_comm_small_buckets);
         KS_TRY(set_savings(facts, &finding, err));
-        int64_t middle_ns = finding.saving.low_ns / 2 + finding.saving.high_ns / 2;
-        if (ks_gpu_step_is_share(&facts->mean_step, middle_ns, share_min)) {
+        if (ks_gpu_step_is_worth(facts, &finding, share_min)) {
             return report(facts, out, &finding, err);
         }
     }

@@ -27,19 +27,13 @@ static const double usual_at_most = 3.0;
 
 static const double unprofiled_part = 0.92;
 
-static double part_of(int64_t usual_ns, int64_t ns, double factor)
-{
-    double part = ns > 0 ? factor * (double)usual_ns / (double)ns : 1;
-    return part < 1 ? part : 1;
-}
-
 static struct ks_replay_change tuned(const struct ks_retuning_cost *retuning, double factor)
 {
     struct ks_replay_change change = KS_REPLAY_UNCHANGED;
     change.shrinks[0] = (struct ks_replay_shrink){
         .marks = KS_REPLAY_RETUNED,
-        .host_part = part_of(retuning->usual_host_ns, retuning->cost.host_ns, factor),
-        .work_part = part_of(retuning->usual_device_ns, retuning->cost.device_ns, factor),
+        .host_part = ks_gpu_step_kept(factor, retuning->usual_host_ns, retuning->cost.host_ns),
+        .work_part = ks_gpu_step_kept(factor, retuning->usual_device_ns, retuning->cost.device_ns),
         .drops_waits = true};
     return change;
 }
@@ -76,9 +70,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     };
     ks_finding_show(&finding, evidence,
                     retuning->shapes > 0 ? KS_COUNT_OF(evidence) : KS_COUNT_OF(evidence) - 1);
-    ks_gpu_step_set_steps(&finding.where, &retuning->cost);
-    finding.where.op = retuning->op;
-    ks_findings_set_place(&finding.where, facts, retuning->op, KS_PLACE_OPERATOR);
+    ks_gpu_step_set_work(&finding.where, facts, &retuning->cost, retuning->op);
     return ks_findings_add(out, facts, &finding, err);
 }
 

@@ -101,12 +101,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
-    if (!ks_gpu_step_can_judge(facts, check)) {
-        return KS_OK;
-    }
-    if (!facts->has_shapes) {
-        check->state = KS_CHECK_COULD_NOT;
-        check->reason = "input shapes of operators were not recorded";
+    if (!ks_gpu_step_can_judge_shapes(facts, check)) {
         return KS_OK;
     }
     int64_t idle_ns = ks_gpu_step_trips_ns(mean);

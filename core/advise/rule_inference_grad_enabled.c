@@ -44,15 +44,8 @@ static int64_t held_bytes(const struct ks_facts *facts, uint32_t source, int64_t
 
 static void write_place(const struct ks_facts *facts, uint32_t source, struct ks_where *where)
 {
-    struct ks_step_range range = facts->step_ranges[source];
-    int64_t rank = ks_trace_source(facts->trace, source)->rank;
-    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    ks_findings_set_source(where, facts, source);
     where->op = facts->graphs[source].op;
-    for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
-        if (facts->steps[i].is_complete) {
-            where->steps[where->step_count++] = facts->steps[i].number;
-        }
-    }
     ks_findings_set_place(where, facts, where->op, KS_PLACE_OPERATOR);
 }
 

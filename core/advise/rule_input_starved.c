@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "advise/cpu_step.h"
+#include "advise/gpu_step.h"
 #include "advise/registry.h"
 #include "base/err.h"
 #include "measure/quantile.h"
@@ -311,24 +312,6 @@ static void write_evidence(const struct ks_facts *facts, const struct per_step *
     ks_finding_show(finding, all, KS_COUNT_OF(all));
 }
 
-static void write_place(const struct ks_facts *facts, const struct ks_input_fact *input,
-                        struct ks_finding *finding)
-{
-    int64_t rank = ks_trace_source(facts->trace, input->source)->rank;
-    struct ks_where *where = &finding->where;
-    *where = (struct ks_where){.rank = rank < 0 ? KS_UNKNOWN : rank,
-                               .device = KS_UNKNOWN,
-                               .stream = KS_UNKNOWN,
-                               .op = input->name,
-                               .line = KS_UNKNOWN};
-    struct ks_step_range range = facts->step_ranges[input->source];
-    for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
-        if (facts->steps[i].is_complete) {
-            where->steps[where->step_count++] = facts->steps[i].number;
-        }
-    }
-}
-
 /* Why the steps of a rank cannot be judged, or NULL. */
 static const char *obstacle(const struct ks_facts *facts, const struct ks_input_fact *input)
 {
@@ -373,7 +356,6 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_input
                              struct ks_err *err)
 {
     struct per_step mean = divide(facts, input, middle_ns);
-    finding->rule = &ks_rule_input_starved;
     finding->saving = estimate(&mean, input->is_single_process);
     finding->saving_in_trace = estimate_in_trace(&mean, input->is_single_process);
     mean.is_full = !input->is_single_process &&
@@ -384,11 +366,10 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_input
     finding->cause = find_cause(facts, &mean, input);
     finding->title = mean.has_gpu ? "The GPU waits for the data loader"
                                   : "The training thread waits for the data loader";
-    finding->bytes = KS_UNKNOWN;
-    finding->steps_until_oom = KS_UNKNOWN;
     write_fix(out, &mean, input, finding);
     write_evidence(facts, &mean, input, finding);
-    write_place(facts, input, finding);
+    ks_findings_set_source(&finding->where, facts, input->source);
+    finding->where.op = input->name;
     finding->verify = "kscope run train.py  # with the fix: input.starved must be gone";
     return ks_findings_add(out, facts, finding, err);
 }
@@ -400,7 +381,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     const struct ks_input_fact *calm = NULL;
     int64_t worst_middle_ns = 0;
     const char *why_not = "no input was recorded";
-    struct ks_finding finding = {0};
+    struct ks_finding finding = ks_gpu_step_finding(&ks_rule_input_starved);
     for (size_t i = 0; i < facts->input_count; i++) {
         const struct ks_input_fact *input = &facts->inputs[i];
         const char *here = obstacle(facts, input);

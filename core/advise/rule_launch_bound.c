@@ -68,8 +68,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         (double)idle_ns <= mean->launches * IDLE_PER_LAUNCH_NS_MAX) {
         struct ks_finding finding = ks_gpu_step_finding(&ks_rule_launch_bound);
         KS_TRY(find_saving(facts, &finding, err));
-        int64_t middle_ns = finding.saving.low_ns / 2 + finding.saving.high_ns / 2;
-        if (ks_gpu_step_is_share(mean, middle_ns, share_min)) {
+        if (ks_gpu_step_is_worth(facts, &finding, share_min)) {
             return report(idle_ns, facts, out, &finding, err);
         }
     }

@@ -24,10 +24,12 @@ static const double aligned_at_most = 1.6;
 
 static struct ks_replay_change aligned(const struct ks_product_cost *products, double factor)
 {
-    double part = factor * (double)products->aligned_device_ns / (double)products->cost.device_ns;
     struct ks_replay_change change = KS_REPLAY_UNCHANGED;
-    change.shrinks[0] = (struct ks_replay_shrink){
-        .marks = KS_REPLAY_MISALIGNED, .host_part = 1, .work_part = part < 1 ? part : 1};
+    change.shrinks[0] =
+        (struct ks_replay_shrink){.marks = KS_REPLAY_MISALIGNED,
+                                  .host_part = 1,
+                                  .work_part = ks_gpu_step_kept(factor, products->aligned_device_ns,
+                                                                products->cost.device_ns)};
     return change;
 }
 
@@ -59,21 +61,14 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         {"aligned_would_take", (double)products->aligned_device_ns, "ns"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
-    ks_gpu_step_set_steps(&finding.where, &products->cost);
-    finding.where.op = products->op;
-    ks_findings_set_place(&finding.where, facts, products->op, KS_PLACE_OPERATOR);
+    ks_gpu_step_set_work(&finding.where, facts, &products->cost, products->op);
     return ks_findings_add(out, facts, &finding, err);
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
-    if (!ks_gpu_step_can_judge(facts, check)) {
-        return KS_OK;
-    }
-    if (!facts->has_shapes) {
-        check->state = KS_CHECK_COULD_NOT;
-        check->reason = "input shapes of operators were not recorded";
+    if (!ks_gpu_step_can_judge_shapes(facts, check)) {
         return KS_OK;
     }
     if (facts->work.products.cost.device_ns > 0) {

@@ -56,16 +56,9 @@ static bool is_decoding(const struct ks_facts *facts, uint32_t source)
 static void write_place(const struct ks_facts *facts, const struct ks_memory_fact *memory,
                         struct ks_where *where)
 {
-    struct ks_step_range range = facts->step_ranges[memory->source];
-    int64_t rank = ks_trace_source(facts->trace, memory->source)->rank;
-    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    ks_findings_set_source(where, facts, memory->source);
     where->device = memory->device < 0 ? KS_UNKNOWN : memory->device;
     where->op = memory->held_op;
-    for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
-        if (facts->steps[i].is_complete) {
-            where->steps[where->step_count++] = facts->steps[i].number;
-        }
-    }
     if (memory->held_op.v != 0) {
         ks_findings_set_place(where, facts, memory->held_op, KS_PLACE_OPERATOR);
     }
@@ -119,6 +112,17 @@ static enum ks_status report(const struct ks_memory_fact *memory, const struct k
     return ks_findings_add(out, facts, &finding, err);
 }
 
+/* Is memory `a` full before `b`? Of memory whose size is not known, that which grows faster. */
+static bool is_full_first(const struct ks_memory_fact *a, const struct ks_memory_fact *b)
+{
+    int64_t left = steps_until_oom(a);
+    int64_t other_left = steps_until_oom(b);
+    if (left == other_left) {
+        return a->growth_bytes > b->growth_bytes;
+    }
+    return other_left == KS_UNKNOWN || (left != KS_UNKNOWN && left < other_left);
+}
+
 /* Memory that is full first; ranks that run the same program grow alike. */
 static const struct ks_memory_fact *worst_of(const struct ks_facts *facts)
 {
@@ -127,7 +131,7 @@ static const struct ks_memory_fact *worst_of(const struct ks_facts *facts)
         const struct ks_memory_fact *memory = &facts->memory[i];
         bool is_device = memory->device >= 0 || !facts->has_gpu;
         if (is_device && is_growing(memory) && !is_decoding(facts, memory->source) &&
-            (!worst || memory->growth_bytes > worst->growth_bytes)) {
+            (!worst || is_full_first(memory, worst))) {
             worst = memory;
         }
     }

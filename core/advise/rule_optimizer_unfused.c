@@ -170,9 +170,7 @@ static enum ks_status report(const struct parts *parts, const struct ks_facts *f
     };
     ks_finding_show(&finding, evidence,
                     optimizer->tensors > 0 ? KS_COUNT_OF(evidence) : KS_COUNT_OF(evidence) - 1);
-    ks_gpu_step_set_steps(&finding.where, &optimizer->cost);
-    finding.where.op = optimizer->name;
-    ks_findings_set_place(&finding.where, facts, optimizer->name, KS_PLACE_OPERATOR);
+    ks_gpu_step_set_work(&finding.where, facts, &optimizer->cost, optimizer->name);
     return ks_findings_add(out, facts, &finding, err);
 }
 

@@ -25,21 +25,6 @@ static const double kept_at_least = 0.05;
 
 enum { CAPABILITY_MIN = 8 };
 
-static bool has_tensor_cores(const struct ks_facts *facts, bool *is_known)
-{
-    *is_known = false;
-    for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
-        const struct ks_source *source = ks_trace_source(facts->trace, i);
-        for (size_t gpu = 0; gpu < source->gpu_count; gpu++) {
-            *is_known = *is_known || source->gpus[gpu].compute_major >= 0;
-            if (source->gpus[gpu].compute_major >= CAPABILITY_MIN) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool is_fp32_product(const struct ks_facts *facts, const struct ks_kernel_fact *kernel)
 {
     struct ks_str name = ks_trace_str(facts->trace, kernel->name);
@@ -101,12 +86,11 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
-    bool is_known = false;
-    bool has_cores = has_tensor_cores(facts, &is_known);
+    int32_t capability = ks_gpu_step_capability(facts);
     if (!ks_gpu_step_can_judge(facts, check)) {
         return KS_OK;
     }
-    if (!is_known) {
+    if (capability < 0) {
         check->state = KS_CHECK_COULD_NOT;
         check->reason = "no file says what GPU it was";
         return KS_OK;
@@ -114,7 +98,8 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     const struct ks_kernel_fact *worst;
     double share = fp32_share(facts, &worst);
     int64_t product_ns = ks_gpu_step_part(mean->busy_ns, share);
-    if (has_cores && worst && ks_gpu_step_is_share(mean, product_ns, share_min)) {
+    if (capability >= CAPABILITY_MIN && worst &&
+        ks_gpu_step_is_share(mean, product_ns, share_min)) {
         return report(share, worst, facts, out, err);
     }
     check->reason =

@@ -76,16 +76,9 @@ static enum ks_status set_savings(const struct ks_facts *facts, struct ks_findin
 static void write_place(const struct ks_facts *facts, const struct ks_rank_fact *rank,
                         struct ks_finding *finding)
 {
-    struct ks_where *where = &finding->where;
-    struct ks_step_range range = facts->step_ranges[rank->source];
+    ks_findings_set_source(&finding->where, facts, rank->source);
     if (rank->rank >= 0) {
-        where->rank = rank->rank;
         finding->ranks[finding->rank_count++] = rank->rank;
-    }
-    for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
-        if (facts->steps[i].is_complete) {
-            where->steps[where->step_count++] = facts->steps[i].number;
-        }
     }
 }
 

@@ -260,7 +260,8 @@ static enum ks_status collect_held(struct walk *walk, const struct ks_step *step
             for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
                 int64_t at_ns = scan.col.start_ns[i];
                 bool is_in_step = at_ns >= step->host_start_ns && at_ns < end_ns;
-                if (scan.col.device[i] == device && at_ns >= step->host_start_ns) {
+                bool is_kept = !(scan.col.flags[i] & KS_MEMORY_OUT_OF_MEMORY);
+                if (is_kept && scan.col.device[i] == device && at_ns >= step->host_start_ns) {
                     status = hold(list, &scan, i, is_in_step, err);
                 }
             }

@@ -310,14 +310,15 @@ static enum ks_status note_outermost(struct ks_op_work *work, const struct ks_op
 }
 
 /* Torch's memory-efficient kernel where its flash kernel can work: in bf16 or fp16, without a mask,
- * for heads of up to 256. */
+ * for heads of a multiple of 8 up to 256. */
 static enum ks_status note_efficient(struct ks_op_work *work, const struct ks_op_walk *walk,
                                      const struct ks_op_row *row, struct ks_err *err)
 {
     struct ks_shapes shapes;
     read_shapes(work, row, &shapes);
     const struct ks_shape *query = &shapes.items[0];
-    if (!is_half(work, row) || shapes.count != 3 || query->count != 4 ||
+    const struct ks_shape *key = &shapes.items[1];
+    if (!is_half(work, row) || shapes.count != 3 || query->count != 4 || key->count != 4 ||
         query->dims[3] > HEAD_DIM_MAX || query->dims[3] % HEAD_DIM_STEP != 0) {
         return KS_OK;
     }
@@ -329,7 +330,7 @@ static enum ks_status note_efficient(struct ks_op_work *work, const struct ks_op
                           .scores = {.batch = ks_sum_scale(query->dims[0], query->dims[1]),
                                      .rows = query->dims[2],
                                      .inner = query->dims[3],
-                                     .columns = shapes.items[1].dims[2],
+                                     .columns = key->dims[2],
                                      .is_half = true},
                           .op = row->name};
     return add_chain(work, walk, &chain, err);

@@ -148,7 +148,8 @@ void facts_fixture_memory(struct facts_fixture *fixture, const struct memory_row
                                     .allocated = -1,
                                     .reserved = -1,
                                     .device = rows[i].device,
-                                    .device_type = rows[i].device < 0 ? 0 : 1};
+                                    .device_type = rows[i].device < 0 ? 0 : 1,
+                                    .flags = (uint8_t)rows[i].flags};
         must(ks_trace_builder_memory(fixture->builder, &row, &err), &err);
     }
 }

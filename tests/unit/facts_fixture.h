@@ -45,6 +45,7 @@ struct memory_row {
     int64_t bytes;
     int32_t device; /* -1: host */
     uint64_t addr;
+    unsigned flags;
 };
 
 struct facts_fixture {

@@ -352,6 +352,34 @@ static void test_not_throttled(void **state)
     expect_none("cpu.throttled", KS_CHECK_COULD_NOT, "does not tell of cores");
 }
 
+/* Numbers come from the file, and may be any: sums stop, and savings stay within the step. */
+static void test_absurd_numbers(void **state)
+{
+    (void)state;
+    struct ks_process_use use = {.threads = INT64_MAX,
+                                 .cores = 4,
+                                 .local_ranks = INT64_MAX,
+                                 .wall_ns = 1,
+                                 .cpu_ns = INT64_MAX,
+                                 .thread_run_ns = 1,
+                                 .thread_wait_ns = INT64_MAX,
+                                 .quota_us = 1,
+                                 .period_us = INT64_MAX,
+                                 .periods = 1,
+                                 .throttled = INT64_MAX,
+                                 .throttled_ns = INT64_MAX,
+                                 .workers = INT64_MAX,
+                                 .worker_cpu_ns = INT64_MAX};
+    build("x", (const int64_t[]){20, 20, 20}, 1, &use);
+    for (size_t i = 0; i < findings.count; i++) {
+        assert_in_range(findings.list[i].saving.high_ns, 0, 100 MS);
+        assert_in_range(findings.list[i].saving.low_ns, 0, findings.list[i].saving.high_ns);
+    }
+    assert_null(find("host.python_gap")); /* all of it may be waiting for a core */
+    assert_non_null(find("cpu.throttled"));
+    release();
+}
+
 /* ------------------------------------------------------------------ causes of input.starved */
 
 static void expect_cause(const char *loader, const struct ks_process_use *use, const char *cause)
@@ -422,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_throttled),
         cmocka_unit_test(test_unprofiled_step),
         cmocka_unit_test(test_not_throttled),
+        cmocka_unit_test(test_absurd_numbers),
         cmocka_unit_test(test_causes_in_process),
         cmocka_unit_test(test_causes_of_workers),
         cmocka_unit_test(test_full_cores),

@@ -55,7 +55,7 @@ static void release(void)
 
 /* ------------------------------------------------------------ memory.growth */
 
-/* Per step: 8 MiB come and go, `kept[step]` bytes stay, made by aten::relu. */
+/* Per step: 8 MiB come and go, 64 MiB find no room, `kept[step]` bytes stay, made by aten::relu. */
 static const struct ks_finding *grow(const int64_t *kept, size_t steps)
 {
     start();
@@ -72,9 +72,11 @@ static const struct ks_finding *grow(const int64_t *kept, size_t steps)
         const struct device_row kernel = {
             0, 7, KERNEL, "k", at + 220 * US, 10 * US, (int64_t)i + 1};
         facts_fixture_device(&f, &kernel, 1);
-        const struct memory_row memory[] = {{at + 110 * US, 8 * MIB, 0, 1},
-                                            {at + 220 * US, kept[i], 0, 100 + i},
-                                            {at + 300 * US, -8 * MIB, 0, 1}};
+        const struct memory_row memory[] = {
+            {at + 110 * US, 8 * MIB, 0, 1},
+            {at + 120 * US, 64 * MIB, 0, 0, KS_MEMORY_OUT_OF_MEMORY},
+            {at + 220 * US, kept[i], 0, 100 + i},
+            {at + 300 * US, -8 * MIB, 0, 1}};
         facts_fixture_memory(&f, memory, KS_COUNT_OF(memory));
     }
     return compute("memory.growth");
@@ -142,6 +144,30 @@ static void test_growth_needs_steps_and_events(void **state)
     add_step(0);
     assert_null(compute("memory.growth"));
     assert_int_equal(state_of("memory.growth"), KS_CHECK_COULD_NOT);
+    release();
+}
+
+/* Per step 2 MiB stay on a GPU of 1000 MiB, and 3 MiB on one that has eighty times as much. */
+static void test_memory_that_is_full_first(void **state)
+{
+    (void)state;
+    struct ks_gpu_info gpus[] = {gpu, gpu};
+    gpus[1].id = 1;
+    gpus[1].memory_bytes *= 80;
+    start();
+    f.source->gpus = gpus;
+    f.source->gpu_count = KS_COUNT_OF(gpus);
+    for (int64_t i = 0; i < STEPS; i++) {
+        add_step(i);
+        const struct memory_row memory[] = {{i * PERIOD + 100 * US, 2 * MIB, 0, 100 + (uint64_t)i},
+                                            {i * PERIOD + 200 * US, 3 * MIB, 1, 200 + (uint64_t)i}};
+        facts_fixture_memory(&f, memory, KS_COUNT_OF(memory));
+    }
+    const struct ks_finding *finding = compute("memory.growth");
+    assert_non_null(finding);
+    assert_int_equal(f.facts.memory_count, 2);
+    assert_int_equal(finding->where.device, 0);
+    assert_int_equal(finding->steps_until_oom, (1000 - 8) / 2);
     release();
 }
 
@@ -298,11 +324,17 @@ static void test_training_uses_its_graph(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_growth),        cmocka_unit_test(test_no_growth),
-        cmocka_unit_test(test_little_growth), cmocka_unit_test(test_growth_needs_steps_and_events),
-        cmocka_unit_test(test_churn),         cmocka_unit_test(test_churn_collects_garbage),
-        cmocka_unit_test(test_no_churn),      cmocka_unit_test(test_graph),
-        cmocka_unit_test(test_no_graph),      cmocka_unit_test(test_training_uses_its_graph),
+        cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_no_growth),
+        cmocka_unit_test(test_little_growth),
+        cmocka_unit_test(test_memory_that_is_full_first),
+        cmocka_unit_test(test_growth_needs_steps_and_events),
+        cmocka_unit_test(test_churn),
+        cmocka_unit_test(test_churn_collects_garbage),
+        cmocka_unit_test(test_no_churn),
+        cmocka_unit_test(test_graph),
+        cmocka_unit_test(test_no_graph),
+        cmocka_unit_test(test_training_uses_its_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

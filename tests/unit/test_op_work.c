@@ -463,6 +463,10 @@ static void test_efficient(void **state)
     assert_false(has_finding(efficient, 400, 8, "attention.backend"));
     sdpa_dims = "[[8, 4, 128, 288], [8, 4, 128, 288], [8, 4, 128, 288], [], [], []]";
     assert_false(has_finding(efficient, 400, 8, "attention.backend"));
+    sdpa_dims = "[[8, 4, 128, 60], [8, 4, 128, 60], [8, 4, 128, 60], [], [], []]";
+    assert_false(has_finding(efficient, 400, 8, "attention.backend"));
+    sdpa_dims = "[[8, 4, 128, 64], [8], [8, 4, 128, 64], [], [], []]"; /* damaged */
+    assert_false(has_finding(efficient, 400, 8, "attention.backend"));
 }
 
 /* ------------------------------------------------------------ products */
