@@ -1,6 +1,3 @@
-#include <string.h>
-#include <unistd.h>
-
 #include "interrupt.h"
 #include "message.h"
 #include "output.h"
@@ -22,10 +19,10 @@ static int run(const struct ks_cli_args *args)
         .log = ks_cli_log,
         .log_user = &is_verbose,
     };
-    if (strcmp(options.path, "-") == 0 && isatty(STDIN_FILENO)) {
-        return ks_cli_usage_fail(args, "Cannot read a trace from the keyboard");
+    int status = ks_cli_check_keyboard(args, args->operand_count);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_check_target(args);
     }
-    int status = ks_cli_check_target(args);
     ks_cli_interrupt_watch();
     if (status == KS_EXIT_OK) {
         status = ks_cli_output_open(args, ks_cli_value(args, "output"), &output);

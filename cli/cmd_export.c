@@ -1,7 +1,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "interrupt.h"
 #include "message.h"
 #include "output.h"
 #include "progress_line.h"
@@ -93,38 +92,22 @@ static int check_options(const struct ks_cli_args *args, const struct ks_export_
 
 static int read_options(const struct ks_cli_args *args, struct ks_report_options *options)
 {
-    static bool is_verbose;
-    is_verbose = ks_cli_given(args, "verbose");
-    options->log = ks_cli_log;
-    options->log_user = &is_verbose;
-    options->strict = ks_cli_given(args, "strict");
     options->rank_given = ks_cli_given(args, "rank");
     options->device_given = ks_cli_given(args, "device");
-    const struct {
-        const char *name;
-        int64_t min;
-        int64_t *value;
-    } numbers[] = {{"rank", 0, &options->rank},
-                   {"device", 0, &options->device},
-                   {"run", 1, &options->run},
-                   {"window", 1, &options->window}};
-    int status = KS_EXIT_OK;
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && status == KS_EXIT_OK; i++) {
-        status = ks_cli_number(args, numbers[i].name, numbers[i].min, INT32_MAX, numbers[i].value);
+    int status = ks_cli_number(args, "rank", 0, INT32_MAX, &options->rank);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_number(args, "device", 0, INT32_MAX, &options->device);
     }
     if (status == KS_EXIT_OK) {
-        status = ks_cli_size(args, "memory", &options->memory_bytes_max);
+        status = ks_cli_read_report(args, options);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_threads(args, &options->threads);
     }
     if (status == KS_EXIT_OK) {
-        status = ks_cli_cache(args, options);
-    }
-    if (status == KS_EXIT_OK) {
         status = ks_cli_read_steps(args, "steps", options);
     }
-    return status == KS_EXIT_OK ? ks_cli_read_paths(args, options) : status;
+    return status == KS_EXIT_OK ? ks_cli_read_paths(args, args->operand_count, options) : status;
 }
 
 static int write_export(const struct ks_cli_args *args, struct ks_report *report,
@@ -179,14 +162,11 @@ static int run(const struct ks_cli_args *args)
         return status;
     }
     struct ks_report *report = NULL;
-    struct ks_err err = {.offset = KS_NO_OFFSET};
-    ks_cli_interrupt_watch();
-    options.progress = ks_cli_progress_start(args);
-    enum ks_status opened = ks_report_open(&options, &report, &err);
-    ks_cli_progress_stop();
-    if (opened != KS_OK) {
-        return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
+    status = ks_cli_open_report(args, &options, &report);
+    if (status != KS_EXIT_OK) {
+        return status;
     }
+    ks_cli_progress_stop();
     export_options.log = options.log;
     export_options.log_user = options.log_user;
     status = write_export(args, report, &export_options);

@@ -2,6 +2,7 @@
 #include "message.h"
 #include "output.h"
 #include "progress_line.h"
+#include "trace_args.h"
 
 static struct ks_cli_output output;
 
@@ -9,13 +10,14 @@ static int run(const struct ks_cli_args *args)
 {
     bool is_verbose = ks_cli_given(args, "verbose");
     struct ks_report_options options = {
-        .paths = (const char *const *)args->operands,
-        .path_count = args->operand_count,
         .strict = ks_cli_given(args, "strict"),
         .log = ks_cli_log,
         .log_user = &is_verbose,
     };
-    int status = ks_cli_threads(args, &options.threads);
+    int status = ks_cli_read_paths(args, args->operand_count, &options);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_threads(args, &options.threads);
+    }
     if (status == KS_EXIT_OK) {
         status = ks_cli_output_open(args, NULL, &output);
     }

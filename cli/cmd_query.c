@@ -8,6 +8,7 @@
 #include "message.h"
 #include "output.h"
 #include "progress_line.h"
+#include "trace_args.h"
 
 enum {
     SQL_SIZE_MAX = 1000000, /* that of the library */
@@ -93,12 +94,9 @@ static int read_operands(const struct ks_cli_args *args, struct ks_query_options
                                  : args->operand_count > 0 ? "both TRACE and SQL"
                                                            : "TRACE and SQL");
     }
-    report->paths = (const char *const *)args->operands;
-    report->path_count = traces;
-    for (size_t i = 0; i < traces; i++) {
-        if (strcmp(args->operands[i], "-") == 0 && isatty(STDIN_FILENO)) {
-            return ks_cli_usage_fail(args, "Cannot read a trace from the keyboard");
-        }
+    int status = ks_cli_read_paths(args, traces, report);
+    if (status != KS_EXIT_OK) {
+        return status;
     }
     if (path) {
         return read_file(args, path, options);
@@ -138,27 +136,12 @@ static int read_style(const struct ks_cli_args *args, struct ks_query_style *sty
 static int read_options(const struct ks_cli_args *args, struct ks_query_options *options,
                         struct ks_report_options *report)
 {
-    static bool is_verbose;
-    is_verbose = ks_cli_given(args, "verbose");
-    report->strict = ks_cli_given(args, "strict");
-    report->group_by_shape = ks_cli_given(args, "group-by");
-    report->log = ks_cli_log;
-    report->log_user = &is_verbose;
-    options->bytes_max = BYTES_DEFAULT;
-    options->is_cancelled = ks_cli_is_interrupted;
     int64_t seconds = 0;
-    int status = ks_cli_number(args, "run", 1, INT32_MAX, &report->run);
-    if (status == KS_EXIT_OK) {
-        status = ks_cli_number(args, "window", 1, INT32_MAX, &report->window);
-    }
+    report->group_by_shape = ks_cli_given(args, "group-by");
+    options->is_cancelled = ks_cli_is_interrupted;
+    int status = ks_cli_read_report(args, report);
     if (status == KS_EXIT_OK) {
         status = ks_cli_number(args, "max-seconds", 1, SECONDS_MAX, &seconds);
-    }
-    if (status == KS_EXIT_OK) {
-        status = ks_cli_size(args, "memory", &report->memory_bytes_max);
-    }
-    if (status == KS_EXIT_OK) {
-        status = ks_cli_cache(args, report);
     }
     if (status == KS_EXIT_OK) {
         status = read_style(args, &options->style);
@@ -237,13 +220,11 @@ static int run(const struct ks_cli_args *args)
     if (ks_query_check(&options, &err) != KS_OK) {
         return ks_cli_fail(args, &err, ks_cli_value(args, "file"));
     }
-    ks_cli_interrupt_watch();
-    options.progress = report_options.progress = ks_cli_progress_start(args);
-    if (ks_report_open(&report_options, &report, &err) != KS_OK) {
-        ks_cli_progress_stop();
-        return ks_cli_fail(args, &err,
-                           report_options.path_count == 1 ? report_options.paths[0] : NULL);
+    status = ks_cli_open_report(args, &report_options, &report);
+    if (status != KS_EXIT_OK) {
+        return status;
     }
+    options.progress = report_options.progress;
     status = write_rows(args, report, &options);
     ks_cli_progress_stop(); /* also when there is no output to write to */
     ks_report_close(report);

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interrupt.h"
 #include "message.h"
 #include "output.h"
 #include "progress_line.h"
@@ -169,33 +168,19 @@ static int read_style(const struct ks_cli_args *args, struct ks_report_style *st
 
 static int read_options(const struct ks_cli_args *args, struct ks_report_options *options)
 {
-    options->strict = ks_cli_given(args, "strict");
     options->group_by_shape = ks_cli_given(args, "group-by");
-    static bool is_verbose;
-    is_verbose = ks_cli_given(args, "verbose");
-    options->log = ks_cli_log;
-    options->log_user = &is_verbose;
     options->device_given = ks_cli_given(args, "device");
     int status = ks_cli_number(args, "device", 0, INT32_MAX, &options->device);
     if (status == KS_EXIT_OK) {
-        status = ks_cli_number(args, "run", 1, INT32_MAX, &options->run);
-    }
-    if (status == KS_EXIT_OK) {
-        status = ks_cli_number(args, "window", 1, INT32_MAX, &options->window);
-    }
-    if (status == KS_EXIT_OK) {
-        status = ks_cli_size(args, "memory", &options->memory_bytes_max);
+        status = ks_cli_read_report(args, options);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_threads(args, &options->threads);
     }
     if (status == KS_EXIT_OK) {
-        status = ks_cli_cache(args, options);
-    }
-    if (status == KS_EXIT_OK) {
         status = ks_cli_read_steps(args, "step", options);
     }
-    return status == KS_EXIT_OK ? ks_cli_read_paths(args, options) : status;
+    return status == KS_EXIT_OK ? ks_cli_read_paths(args, args->operand_count, options) : status;
 }
 
 /* ------------------------------------------------------------------ the command */
@@ -232,14 +217,11 @@ static int run(const struct ks_cli_args *args)
     }
 
     struct ks_report *report = NULL;
-    struct ks_err err = {.offset = KS_NO_OFFSET};
-    ks_cli_interrupt_watch();
-    options.progress = ks_cli_progress_start(args);
-    enum ks_status opened = ks_report_open(&options, &report, &err);
-    ks_cli_progress_stop();
-    if (opened != KS_OK) {
-        return ks_cli_fail(args, &err, args->operand_count == 1 ? args->operands[0] : NULL);
+    status = ks_cli_open_report(args, &options, &report);
+    if (status != KS_EXIT_OK) {
+        return status;
     }
+    ks_cli_progress_stop();
     status = write_report(args, report, &style);
     if (status == KS_EXIT_OK && is_alarming(&alarm, report)) {
         status = KS_EXIT_FOUND;

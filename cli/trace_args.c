@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "message.h"
+#include "progress_line.h"
 
 int ks_cli_read_steps(const struct ks_cli_args *args, const char *option,
                       struct ks_report_options *options)
@@ -76,16 +78,52 @@ int ks_cli_check_target_in_folders(const struct ks_cli_args *args)
     return KS_EXIT_OK;
 }
 
-int ks_cli_read_paths(const struct ks_cli_args *args, struct ks_report_options *options)
+int ks_cli_check_keyboard(const struct ks_cli_args *args, size_t count)
 {
-    for (size_t i = 0; i < args->operand_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (strcmp(args->operands[i], "-") == 0 && isatty(STDIN_FILENO)) {
             return ks_cli_usage_fail(args, "Cannot read a trace from the keyboard");
         }
     }
-    options->paths = (const char *const *)args->operands;
-    options->path_count = args->operand_count;
     return KS_EXIT_OK;
+}
+
+int ks_cli_read_paths(const struct ks_cli_args *args, size_t count,
+                      struct ks_report_options *options)
+{
+    options->paths = (const char *const *)args->operands;
+    options->path_count = count;
+    return ks_cli_check_keyboard(args, count);
+}
+
+int ks_cli_read_report(const struct ks_cli_args *args, struct ks_report_options *options)
+{
+    static bool is_verbose; /* the log may be written until the report is closed */
+    is_verbose = ks_cli_given(args, "verbose");
+    options->strict = ks_cli_given(args, "strict");
+    options->log = ks_cli_log;
+    options->log_user = &is_verbose;
+    int status = ks_cli_number(args, "run", 1, INT32_MAX, &options->run);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_number(args, "window", 1, INT32_MAX, &options->window);
+    }
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_size(args, "memory", &options->memory_bytes_max);
+    }
+    return status == KS_EXIT_OK ? ks_cli_cache(args, options) : status;
+}
+
+int ks_cli_open_report(const struct ks_cli_args *args, struct ks_report_options *options,
+                       struct ks_report **report)
+{
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    ks_cli_interrupt_watch();
+    options->progress = ks_cli_progress_start(args);
+    if (ks_report_open(options, report, &err) == KS_OK) {
+        return KS_EXIT_OK;
+    }
+    ks_cli_progress_stop();
+    return ks_cli_fail(args, &err, options->path_count == 1 ? options->paths[0] : NULL);
 }
 
 bool ks_cli_parse_ms(const char *text, char end, int64_t *ns)

@@ -8,9 +8,18 @@
  * gives KS_EXIT_OK, or the exit status after a message. */
 int ks_cli_read_steps(const struct ks_cli_args *args, const char *option,
                       struct ks_report_options *options) KS_MUST_CHECK;
-/* Takes the operands as paths; nobody types a trace. */
-int ks_cli_read_paths(const struct ks_cli_args *args, struct ks_report_options *options)
+/* Nobody types a trace: none of the first `count` operands may be a keyboard. */
+int ks_cli_check_keyboard(const struct ks_cli_args *args, size_t count) KS_MUST_CHECK;
+/* Takes the first `count` operands as paths, none of which may be a keyboard. */
+int ks_cli_read_paths(const struct ks_cli_args *args, size_t count,
+                      struct ks_report_options *options) KS_MUST_CHECK;
+/* Reads what all commands that open a report have: --strict, --verbose, --run, --window, --memory,
+ * --cache and --no-cache. */
+int ks_cli_read_report(const struct ks_cli_args *args, struct ks_report_options *options)
     KS_MUST_CHECK;
+/* Opens it; signals are watched, and progress is shown from here on until ks_cli_progress_stop. */
+int ks_cli_open_report(const struct ks_cli_args *args, struct ks_report_options *options,
+                       struct ks_report **report) KS_MUST_CHECK;
 /* The target of --output must be none of the inputs: they would be gone when it is renamed. */
 int ks_cli_check_target(const struct ks_cli_args *args) KS_MUST_CHECK;
 /* The same for a file that is there already in one of the folders: it may be one of its traces. */

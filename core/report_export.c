@@ -137,11 +137,13 @@ enum ks_status ks_export_write_file(struct ks_report *report,
     KS_TRY(ks_export_check(options, err));
     struct ks_locale_c locale;
     ks_locale_c_enter(&locale);
-    enum ks_status status = ks_export_sqlite(ks_report_view(report), options, path, err);
-    if (ks_report_must_reread(report, status) && truncate(path, 0) == 0) {
+    bool is_own = false;
+    enum ks_status status = ks_export_sqlite(ks_report_view(report), options, path, &is_own, err);
+    /* A chunk of a trace from the cache cannot be read: what was written until then goes. */
+    if (!is_own && ks_report_must_reread(report, status) && truncate(path, 0) == 0) {
         status = ks_report_reread(report, err);
         if (status == KS_OK) {
-            status = ks_export_sqlite(ks_report_view(report), options, path, err);
+            status = ks_export_sqlite(ks_report_view(report), options, path, &is_own, err);
         }
     }
     ks_locale_c_leave(&locale);

@@ -33,8 +33,9 @@ enum ks_status ks_export_arrow(const struct ks_view *view, const struct ks_expor
 enum ks_status ks_export_perfetto(const struct ks_view *view,
                                   const struct ks_export_options *options, const struct ks_log *log,
                                   ks_write_cb write, void *user, struct ks_err *err) KS_MUST_CHECK;
-/* A database of SQLite, written to `path` by the library: a file that is empty or not there. */
+/* A database of SQLite, written to `path` by the library: a file that is empty or not there. After
+ * an error `*is_own` says whether it was the database that failed, not the trace. */
 enum ks_status ks_export_sqlite(const struct ks_view *view, const struct ks_export_options *options,
-                                const char *path, struct ks_err *err) KS_MUST_CHECK;
+                                const char *path, bool *is_own, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

@@ -35,6 +35,7 @@ struct database {
     const struct ks_view *view;
     sqlite3 *db;
     struct ks_text sql;
+    bool has_failed;
 };
 
 /* ------------------------------------------------------------------ statements */
@@ -44,12 +45,14 @@ static enum ks_status fail_memory(struct ks_err *err)
     return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write database: no memory");
 }
 
-static enum ks_status check(const struct database *out, int code, struct ks_err *err)
+static enum ks_status check(struct database *out, int code, struct ks_err *err)
 {
-    switch (code & 0xFF) {
-    case SQLITE_OK:
-    case SQLITE_ROW:
-    case SQLITE_DONE: return KS_OK;
+    int kind = code & 0xFF;
+    if (kind == SQLITE_OK || kind == SQLITE_ROW || kind == SQLITE_DONE) {
+        return KS_OK;
+    }
+    out->has_failed = true;
+    switch (kind) {
     case SQLITE_NOMEM: return fail_memory(err);
     case SQLITE_TOOBIG:
         return ks_fail(err, KS_ERR_LIMIT, KS_NO_OFFSET, "Cannot write database: %s",
@@ -60,7 +63,7 @@ static enum ks_status check(const struct database *out, int code, struct ks_err 
     }
 }
 
-static enum ks_status run(const struct database *out, const char *sql, struct ks_err *err)
+static enum ks_status run(struct database *out, const char *sql, struct ks_err *err)
 {
     return check(out, sqlite3_exec(out->db, sql, NULL, NULL, NULL), err);
 }
@@ -218,7 +221,7 @@ static enum ks_status write_database(struct database *out, const struct ks_expor
 }
 
 enum ks_status ks_export_sqlite(const struct ks_view *view, const struct ks_export_options *options,
-                                const char *path, struct ks_err *err)
+                                const char *path, bool *is_own, struct ks_err *err)
 {
     struct database out = {.view = view};
     int flags =
@@ -239,5 +242,6 @@ enum ks_status ks_export_sqlite(const struct ks_view *view, const struct ks_expo
         status = check(&out, code, err);
     }
     ks_text_release(&out.sql);
+    *is_own = out.has_failed;
     return status;
 }

@@ -7,6 +7,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import resource
 import shutil
 import stat
 import time
@@ -97,11 +98,24 @@ def test_query(kscope, cache):
     assert int(same(kscope, cache, ["query", path, by_name, "--csv"]).stdout.split()[-1]) > 0
 
 
-@pytest.mark.parametrize("format", ["csv", "folded", "speedscope", "chrome"])
-def test_export(kscope, cache, format):
+FORMATS = ["csv", "folded", "speedscope", "chrome", "perfetto", "sqlite", "parquet", "arrow"]
+
+
+def exported(kscope, target, form, *words):
+    table = ["--table", "slice"] if form in ("csv", "parquet", "arrow") else []
+    run = kscope("export", "--to", form, *table, "-o", target, *words)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    return target.read_bytes()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_export(kscope, cache, tmp_path, form):
     path = ROOT / "tests/data/A.healthy.good.pt.trace.json.gz"
-    result = same(kscope, cache, ["export", path, "--to", format])
-    assert result.returncode == 0 and len(entries(cache)) == 2
+    target = tmp_path / "out"
+    plain = exported(kscope, target, form, path, "--no-cache")
+    for _ in ("empty", "full"):
+        assert exported(kscope, target, form, path, "--cache", cache) == plain
+    assert len(entries(cache)) == 2
 
 
 def test_folder_and_several_files(kscope, cache, tmp_path):
@@ -225,6 +239,59 @@ def test_a_damaged_chunk_is_noticed_when_it_is_used(kscope, cache, trace):
     data[64:400] = bytes(b ^ 1 for b in data[64:400])  # chunks come first
     damage_and_compare(kscope, cache, words, (0, good.stdout, ""), path, data)
     assert not entries(cache, "kst") or entries(cache, "kst")[0].read_bytes() != bytes(data)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form != "chrome"])
+def test_an_export_reads_the_input_when_a_chunk_is_damaged(kscope, cache, trace, tmp_path, form):
+    plain = exported(kscope, tmp_path / "out", form, trace, "--no-cache")
+    kscope("report", "--cache", cache, trace)
+    path = entries(cache, "kst")[0]
+    data = bytearray(path.read_bytes())
+    data[64:400] = bytes(b ^ 1 for b in data[64:400])  # chunks come first
+    path.write_bytes(data)
+    assert exported(kscope, tmp_path / "out", form, trace, "--cache", cache) == plain
+
+
+@pytest.fixture
+def long_trace(tmp_path):
+    """Of more rows than a chunk has, and more text than SQLite keeps before it writes."""
+    path = tmp_path / "long.json"
+    name = "x" * 400
+    path.write_text(json.dumps({"traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 10 * i, "dur": 5}
+        for i in range(70_000)
+    ]}))  # fmt: skip
+    settle(path)
+    return path
+
+
+def test_a_database_that_was_begun_is_written_anew(kscope, cache, long_trace, tmp_path):
+    """The damage shows when most of the rows are in the file already."""
+    plain = exported(kscope, tmp_path / "out", "sqlite", long_trace, "--no-cache")
+    kscope("report", "--cache", cache, long_trace)
+    path = entries(cache, "kst")[0]
+    data = bytearray(path.read_bytes())
+    data[-20_000:-6000] = bytes(b ^ 1 for b in data[-20_000:-6000])
+    path.write_bytes(data)
+    assert exported(kscope, tmp_path / "out", "sqlite", long_trace, "--cache", cache) == plain
+
+
+def limit_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+
+def test_a_full_disk_is_no_damage_of_the_cache(kscope, cache, long_trace, tmp_path):
+    kscope("report", "--cache", cache, long_trace)
+    for form in ("sqlite", "csv"):
+        table = ["--table", "slice"] if form == "csv" else []
+        run = kscope(
+            *["export", "--to", form, *table, "--cache", cache, "-o", tmp_path / "out"],
+            long_trace,
+            preexec_fn=limit_files,
+            restore_signals=False,
+        )
+        assert run.returncode == 125
+        assert is_hit(kscope, cache, long_trace)
 
 
 def test_files_of_others_are_not_believed(kscope, cache, trace):
