@@ -44,6 +44,8 @@ AT_MOST = {"read-1": 0.6, "report-2": 1.0}
 AGAIN_SECONDS = 0.08
 PEAK_SHARE = 0.5
 
+os.environ["XDG_CACHE_HOME"] = os.devnull  # in all benches: without --cache there is none
+
 
 def program_under_test():
     return os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
@@ -299,7 +301,6 @@ def parse_options(arguments):
 def main(arguments):
     options = parse_options(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    os.environ["XDG_CACHE_HOME"] = os.devnull  # so without --cache there is none
     base = build_base(options.base) if options.base else None
     facts = machine()
     print(", ".join(f"{key} {value}" for key, value in facts.items()))

@@ -1,6 +1,7 @@
 """The benches run: small input, one round, no limits."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -38,7 +39,10 @@ def test_instructions_are_counted(tmp_path):
 def test_growth_is_shown(tmp_path):
     command = [sys.executable, str(ROOT / "bench" / "growth.py"), "--tiny"]
     command += ["--folder", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    cache = tmp_path / "cache"
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert not cache.exists(), "what a cache holds is not read"
     assert done.returncode == 0, done.stdout + done.stderr
     names = [line.split()[0] for line in done.stdout.splitlines()[1:]]
     assert names[0] == "A.recompiles.good" and "one_launch" in names and len(names) == 7

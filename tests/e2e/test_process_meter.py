@@ -6,13 +6,17 @@ in the process and in workers.
 
 import os
 import sys
+import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 from recorded import run_recorded, write_program
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 
-from kinetoscope.torch.process_meter import read_throttling  # noqa: E402
+from kinetoscope.torch import process_meter  # noqa: E402
+from kinetoscope.torch.process_meter import LoaderMeter, ProcessMeter, read_throttling  # noqa: E402
 
 V2 = "usage_usec 5\nnr_periods 30\nnr_throttled 4\nthrottled_usec 1200\n"
 V1 = "nr_periods 30\nnr_throttled 4\nthrottled_time 1200000\n"
@@ -51,6 +55,79 @@ def test_no_limit(tmp_path, limit):
 def test_no_group(tmp_path):
     assert throttling(tmp_path, "") == {}
     assert read_throttling((str(tmp_path),), str(tmp_path / "none")) == {}
+
+
+TORCH = SimpleNamespace(get_num_threads=lambda: 3)
+
+
+def busy(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def test_the_thread_that_began_is_measured():
+    """A program may end in another thread than the one that has the steps."""
+    meter = ProcessMeter(TORCH)
+    is_begun, is_read = threading.Event(), threading.Event()
+
+    def steps():
+        meter.begin()
+        is_begun.set()
+        is_read.wait()
+
+    thread = threading.Thread(target=steps)
+    thread.start()
+    is_begun.wait()
+    busy(0.2)
+    members = meter.members()
+    is_read.set()
+    thread.join()
+    assert members["cpu_ns"] >= 0.2e9 and 0 <= members["thread_run_ns"] < 0.1e9
+
+
+def test_without_proc(monkeypatch):
+    monkeypatch.setattr(process_meter, "_text", lambda path: "")
+    meter = ProcessMeter(TORCH)
+    meter.begin()
+    assert meter.members().keys() == {"threads", "cores", "local_ranks", "wall_ns", "cpu_ns"}
+
+
+def test_a_proc_that_says_something_else(monkeypatch):
+    monkeypatch.setattr(process_meter, "_text", lambda path: "one two three\n")
+    meter = ProcessMeter(TORCH)
+    meter.begin()
+    assert meter.members() == {}
+
+
+def test_a_name_of_any_bytes(tmp_path):
+    folder = tmp_path / "mount" / "caf\u00e9"
+    group(folder, cpu_stat=V2)
+    assert throttling(tmp_path, "0::/caf\u00e9\n") == COUNTS
+    (tmp_path / "bytes").write_bytes(b"7 (\xff) R")
+    assert process_meter._text(str(tmp_path / "bytes")).endswith(") R")
+
+
+def test_a_loader_within_a_loader_counts_once():
+    meter = LoaderMeter()
+    outer = meter.begin()
+    inner = meter.begin()
+    time.sleep(0.02)
+    meter.end(inner, None)
+    assert meter.wall_ns == 0
+    meter.end(outer, None)
+    assert 0.02e9 <= meter.wall_ns < 0.04e9
+
+
+def test_a_worker_that_is_closed_is_no_fault():
+    class Closed:
+        @property
+        def pid(self):
+            raise ValueError("process object is closed")
+
+    meter = LoaderMeter()
+    meter.end(meter.begin(), SimpleNamespace(_workers=[Closed()]))
+    assert meter.wall_ns > 0 and meter.workers == {}
 
 
 PROGRAM = """
@@ -101,3 +178,33 @@ def test_loader(tmp_path, workers):
     else:
         assert slept["loader_ns"] >= 80e6 and slept["loader_cpu_ns"] < 40e6
         assert used["loader_cpu_ns"] >= 79e6
+
+
+PREFETCHED = """
+import queue, threading, time, torch
+from torch.utils.data import DataLoader, Dataset
+class Data(Dataset):
+    def __len__(self):
+        return 80
+    def __getitem__(self, index):
+        time.sleep(0.004)
+        return torch.ones(8)
+batches = queue.Queue(2)
+def prefetch():
+    for batch in DataLoader(Data(), batch_size=4):
+        batches.put(batch)
+threading.Thread(target=prefetch, daemon=True).start()
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(20):
+    model(batches.get()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.torch
+def test_a_loader_in_another_thread_is_none_of_the_steps(tmp_path):
+    run = run_recorded(tmp_path, write_program(tmp_path, PREFETCHED), steps="4:1:5", stacks=0)
+    assert run.returncode == 0, run.stderr
+    process = run.clean().about["process"]
+    assert process["wall_ns"] > 50e6 and "loader_ns" not in process

@@ -7,8 +7,9 @@ For each program of catalog.py: `kscope run` of the twin with all faults, and of
 and unless `--repeat 0`, the step time of both when nobody records, in turn, as medians. Of several
 faults at once each is repaired alone, too. A row a fault: was it found (or one of the ids that mean
 the same), at which place, with the right cause; its saving, and what the repair saved; does the
-repaired twin show it. OUT receives faults.json and faults.txt; `--docs` rewrites the table of the
-device in that page. Faults whose rule this kscope does not have are marked, and are no failure.
+repaired twin show it. OUT receives faults.json and faults.txt; `--docs` puts the rows into the
+table of the device in that page, where those of other programs stay. Faults whose rule this kscope
+does not have are marked, and are no failure.
 
 The exit status is 1 when a fault whose rule is there was not found, or a repaired twin shows it.
 Times are for the table alone: a machine that others use says little of them.
@@ -20,43 +21,19 @@ import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 
 from catalog import ALSO, PROGRAMS, RISKS
 
 HERE = pathlib.Path(__file__).resolve().parent
-SECONDS_MAX = 300
+sys.path.insert(0, str(HERE.parent / "device"))
+
+from commands import Failed, call  # noqa: E402
+
 TOLERANCE = 0.02  # of the faulty step
 HEAD = ("program", "fault", "found", "place", "saving ms", "measured ms", "inside", "repaired")
-
-
-class Failed(Exception):
-    pass
-
-
-def call(words, threads=1):
-    env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
-    env |= {"OMP_NUM_THREADS": str(threads)} if threads else {}
-    words = [str(word) for word in words]
-    try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS_MAX,
-            check=False,
-            env=env,
-        )
-    except subprocess.TimeoutExpired as late:
-        raise Failed(f"{words[:3]} took more than {SECONDS_MAX} s") from late
-    if done.returncode:
-        end = " | ".join((done.stdout + done.stderr).strip().splitlines()[-3:])
-        raise Failed(f"exit status {done.returncode} of {' '.join(words)}: {end}")
-    return done.stdout
+ORDER = {program.name: index for index, program in enumerate(PROGRAMS)}
 
 
 class Bench:
@@ -64,12 +41,16 @@ class Bench:
         self.options = options
         self.work = work
 
-    def _command(self, program, *words):
+    def _call(self, program, before, *words):
+        """What the program prints, as a word of the command `before`."""
+        env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+        env |= {"OMP_NUM_THREADS": str(program.threads)} if program.threads else {}
         path = HERE / "programs" / f"{program.name}.py"
-        return [sys.executable, path, "--device", self.options.device, *words]
+        command = [sys.executable, path, "--device", self.options.device, *words]
+        return call(*before, *command, env=env)
 
     def step_ms(self, program, *words):
-        text = call(self._command(program, *words), program.threads)
+        text = self._call(program, (), *words)
         found = re.search(r"^step_ms ([0-9.]+)$", text, re.MULTILINE)
         if not found:
             raise Failed(f"{program.name} names no step time")
@@ -81,13 +62,11 @@ class Bench:
         times = [[self.step_ms(program, *kind) for kind in kinds] for _ in rounds]
         return [statistics.median(column) for column in zip(*times, strict=True)]
 
-    def report(self, program, *words):
-        folder = pathlib.Path(tempfile.mkdtemp(dir=self.work))
-        folder.rmdir()
+    def report(self, program, twin):
+        folder = self.work / f"{program.name}{twin}"
         run = [self.options.kscope, "run", "--steps", program.window, "--out", folder]
-        steps = ("--steps", program.recorded_steps)
-        call([*run, *self._command(program, *steps, *words)], program.threads)
-        return json.loads(call([self.options.kscope, "report", "--json", folder]))
+        self._call(program, run, "--steps", program.recorded_steps, twin)
+        return json.loads(call(self.options.kscope, "report", "--json", folder))
 
 
 def state_of(doc, fault):
@@ -196,21 +175,32 @@ def cells_of(row):
     )
 
 
-def table_of(rows):
-    lines = [HEAD, *(cells_of(row) for row in rows)]
-    body = [f"| {' | '.join(cells)} |" for cells in lines]
-    return "\n".join([body[0], "|" + "---|" * len(HEAD), *body[1:]])
+def line_of(cells):
+    return f"| {' | '.join(cells)} |"
 
 
-def rewrite(page, device, table):
-    """Puts the table between the marks of the device."""
+def table_of(rows, others=()):
+    """`others`: lines of programs that are in no row."""
+    lines = sorted([*(line_of(cells_of(row)) for row in rows), *others], key=place_of)
+    return "\n".join([line_of(HEAD), "|" + "---|" * len(HEAD), *lines])
+
+
+def place_of(line):
+    """The place in the catalog of the program that a line of the table is about, if any."""
+    return ORDER.get(line.split("|")[1].strip()) if line.startswith("|") else None
+
+
+def rewrite(page, device, rows):
+    """Puts the rows into the table of the device, where those of other programs stay."""
     text = page.read_text(encoding="utf-8")
     begin, end = f"<!-- faults: {device} -->", "<!-- end -->"
     before, mark, rest = text.partition(begin)
-    _, end_mark, after = rest.partition(end)
+    old, end_mark, after = rest.partition(end)
     if not mark or not end_mark:
         raise Failed(f"{page} has no place between {begin} and {end}")
-    page.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
+    new = {None, *(ORDER[row["program"]] for row in rows)}
+    others = [line for line in old.splitlines() if place_of(line) not in new]
+    page.write_text(f"{before}{begin}\n{table_of(rows, others)}\n{end}{after}", encoding="utf-8")
 
 
 def chosen(options):
@@ -242,16 +232,15 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory(prefix="faults-") as work:
         for program in chosen(options):
-            for row in try_program(Bench(options, work), program):
+            for row in try_program(Bench(options, pathlib.Path(work)), program):
                 rows.append(row)
                 print("  ".join(cells_of(row)), flush=True)
                 for miss in row["misses"]:
                     print(f"  MISSED: {miss}", flush=True)
             (options.out / "faults.json").write_text(json.dumps(rows, indent=1) + "\n")
-    table = table_of(rows)
-    (options.out / "faults.txt").write_text(table + "\n", encoding="utf-8")
+    (options.out / "faults.txt").write_text(table_of(rows) + "\n", encoding="utf-8")
     if options.docs:
-        rewrite(options.docs, options.device, table)
+        rewrite(options.docs, options.device, rows)
     missed = sum(bool(row["misses"]) for row in rows)
     print(f"{missed} of {len(rows)} faults missed")
     return 1 if missed or not rows else 0

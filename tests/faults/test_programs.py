@@ -1,62 +1,21 @@
-"""Goal: both twins of every fault program run, on any machine. Method: a few steps on the CPU, all
-in one process that has torch already and forks for each.
+"""Goal: both twins of every fault program run, on any machine. Method: a few steps on the CPU, each
+forked from a Python that has torch already.
 """
 
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+FOLDER = HERE / "programs"
+SECONDS_MAX = 120
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 from catalog import PROGRAMS  # noqa: E402
-
-FOLDER = pathlib.Path(__file__).resolve().parent / "programs"
-
-# Reads `PATH WORDS...` by line, runs each in a child, and says how it ended.
-RUNNER = """
-import os, runpy, sys, traceback
-sys.path.insert(0, {folder!r})
-import torch, twin
-for line in sys.stdin:
-    words = line.split()
-    child = os.fork()
-    if child == 0:
-        sys.argv = words
-        try:
-            runpy.run_path(words[0], run_name="__main__")
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-            status = 1
-        sys.stdout.flush()
-        os._exit(status)
-    print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def runner():
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", RUNNER.format(folder=str(FOLDER))]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=env, **pipes) as process:
-        yield process
-        process.stdin.close()
-
-
-def run(runner, *words):
-    runner.stdin.write(" ".join(map(str, words)) + "\n")
-    runner.stdin.flush()
-    said = []
-    for line in runner.stdout:
-        if line.startswith("ended "):
-            return int(line.split()[1]), "".join(said)
-        said.append(line)
-    raise AssertionError("the process of all programs ended")
+from warm_python import WarmPython  # noqa: E402
 
 
 def kinds_of(program):
@@ -73,10 +32,12 @@ CASES = [
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("program", "kind"), CASES)
-def test_twin_runs(runner, program, kind):
-    path = FOLDER / f"{program.name}.py"
-    status, said = run(runner, path, "--device", "cpu", "--steps", 3, *kind)
-    assert status == 0
+def test_twin_runs(tmp_path, program, kind):
+    path = str(FOLDER / f"{program.name}.py")
+    command = [sys.executable, path, "--device", "cpu", "--steps", "3", *kind]
+    process = WarmPython(command, tmp_path, {**os.environ, "OMP_NUM_THREADS": "1"})
+    said, complaints = process.communicate(SECONDS_MAX)
+    assert process.returncode == 0, complaints
     assert re.search(r"^step_ms [0-9.]+$", said, re.MULTILINE)
 
 

@@ -16,15 +16,14 @@ def hook_loaders(recorder):
         key = id(getattr(iterator, "_dataset", None))
         recorder.heard(LOADER, key)
         meter = recorder.loader_meter
+        began = meter and meter.begin()
         try:
-            if meter is None:
-                return next_batch(iterator)
-            began = meter.begin()
-            batch = next_batch(iterator)
-            meter.end(began, iterator)
-            return batch
+            return next_batch(iterator)
         except StopIteration:
             recorder.epoch_ended(key)
             raise
+        finally:
+            if meter:
+                meter.end(began, iterator)
 
     iterator_class.__next__ = asked

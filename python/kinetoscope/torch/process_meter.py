@@ -4,6 +4,8 @@ used of the CPU. Raw numbers; the report makes sense of them. What cannot be rea
 """
 
 import os
+from contextlib import suppress
+from threading import get_native_id
 from time import perf_counter_ns, process_time_ns, thread_time_ns
 
 CGROUP_ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/cpu")
@@ -11,9 +13,11 @@ V1_NAMES = {"throttled_time": 1, "throttled_usec": 1000}
 
 
 class LoaderMeter:
-    """Wall and CPU time of the stepping thread in a DataLoader's __next__, and the workers."""
+    """Wall and CPU time of the stepping thread in a DataLoader's __next__, and the workers. Never
+    raises: the program is inside of its loader."""
 
     def __init__(self):
+        self._depth = 0  # a dataset may ask another loader
         self.restart()
 
     def restart(self):
@@ -21,12 +25,18 @@ class LoaderMeter:
         self.workers = {}  # pid -> what _worker_times said when it was seen first
 
     def begin(self):
+        self._depth += 1
         return perf_counter_ns(), thread_time_ns()
 
     def end(self, began, iterator):
-        """Never raises: the program is inside of its loader."""
-        self.wall_ns += perf_counter_ns() - began[0]
-        self.cpu_ns += thread_time_ns() - began[1]
+        self._depth -= 1
+        if self._depth == 0:
+            self.wall_ns += perf_counter_ns() - began[0]
+            self.cpu_ns += thread_time_ns() - began[1]
+        with suppress(Exception):  # a worker that is closed has no number
+            self._meet_workers(iterator)
+
+    def _meet_workers(self, iterator):
         for worker in getattr(iterator, "_workers", None) or ():
             pid = getattr(worker, "pid", None)
             if pid is not None and pid not in self.workers:
@@ -46,7 +56,8 @@ class LoaderMeter:
 
 
 class ProcessMeter:
-    """From `begin` to `members`, both in the thread that has the steps."""
+    """From `begin`, in the thread that has the steps, to `members`, which another may call when the
+    program ends."""
 
     def __init__(self, torch):
         self._torch = torch
@@ -55,16 +66,18 @@ class ProcessMeter:
 
     def begin(self):
         self.loader.restart()
-        self._began_ns = perf_counter_ns()
-        self._cpu_ns = process_time_ns()
-        self._schedule = _schedule("thread-self")
-        self._throttling = read_throttling()
+        self._began_ns = 0
+        with suppress(Exception):  # a kernel that says something else: the window is what counts
+            self._thread = f"self/task/{get_native_id()}"
+            self._schedule = _schedule(self._thread)
+            self._throttling = read_throttling()
+            self._cpu_ns = process_time_ns()
+            self._began_ns = perf_counter_ns()
 
     def members(self):
-        try:
+        with suppress(Exception):
             return self._members() if self._began_ns else {}
-        except Exception:  # a kernel that says something else: the window is what counts
-            return {}
+        return {}
 
     def _members(self):
         members = {
@@ -74,7 +87,7 @@ class ProcessMeter:
             "wall_ns": perf_counter_ns() - self._began_ns,
             "cpu_ns": process_time_ns() - self._cpu_ns,
         }
-        run_ns, wait_ns = _schedule("thread-self")
+        run_ns, wait_ns = _schedule(self._thread)
         if self._schedule[0] and run_ns:
             members["thread_run_ns"] = run_ns - self._schedule[0]
             members["thread_wait_ns"] = wait_ns - self._schedule[1]
@@ -144,7 +157,8 @@ def _local_ranks():
 
 def _text(path):
     try:
-        with open(path, encoding="ascii") as file:
+        # Names of processes and groups are bytes.
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
-    except (OSError, ValueError):
+    except OSError:
         return ""

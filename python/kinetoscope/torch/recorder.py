@@ -143,9 +143,11 @@ class Recorder:
 
     @property
     def loader_meter(self):
-        """What takes the times of the data loader, while a window is open; else None."""
+        """What takes the times of the data loader in the thread that has the steps, while a window
+        is open; else None."""
         window = self._window
-        return window.meter.loader if window is not None else None
+        is_open = window is not None and self._finder.is_stepping_thread()
+        return window.meter.loader if is_open else None
 
     @property
     def stepped_count(self):
