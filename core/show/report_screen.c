@@ -30,7 +30,6 @@ enum {
     ROOM_MIN = 12,
     FINE_NAMES_MAX = 3,
     REASON_NAMES_MAX = 3, /* rules that lack the same thing */
-    REASONS_MAX = 1,
     CHECK_LINES_MAX = 2,
 };
 
@@ -536,18 +535,13 @@ static bool is_of_reason(const struct ks_findings *findings, size_t index, size_
            strcmp(next->reason, check->reason) == 0;
 }
 
-/* Many rules lack the same thing, which is said once, behind all of them, by the first of them.
- * Gives how many rules this is, 0 when another one is the first. */
-static size_t write_reason(struct screen *screen, size_t index, bool is_first)
+/* Writes the rule at `index`, behind it others that lack the same thing, and what that is. Gives
+ * how many rules this is. */
+static size_t write_reason(struct screen *screen, size_t index)
 {
     const struct ks_findings *findings = screen->view->findings;
-    for (size_t i = 0; i < index; i++) {
-        if (is_of_reason(findings, index, i)) {
-            return 0;
-        }
-    }
     size_t count = 1;
-    ks_text_printf(&screen->line, "%s%s", is_first ? "" : "; ", findings->checks[index].rule->id);
+    ks_text_printf(&screen->line, "%s", findings->checks[index].rule->id);
     for (size_t i = index + 1; i < findings->check_count; i++) {
         if (is_of_reason(findings, index, i) && ++count <= REASON_NAMES_MAX) {
             ks_text_printf(&screen->line, ", %s", findings->checks[i].rule->id);
@@ -595,23 +589,20 @@ static void write_fine(struct screen *screen)
     wrap(screen, strlen("Looked at, fine: "), CHECK_LINES_MAX);
 }
 
+/* The first reason only: there is no room for all. */
 static void write_not_judged(struct screen *screen)
 {
     const struct ks_findings *findings = screen->view->findings;
     size_t total = count_checks(findings, KS_CHECK_COULD_NOT);
-    size_t said = 0;
-    size_t reasons = 0;
+    size_t first = 0;
     if (total == 0) {
         return;
     }
-    ks_text_printf(&screen->out, "Could not be judged: ");
-    for (size_t i = 0; i < findings->check_count && reasons < REASONS_MAX; i++) {
-        size_t count = findings->checks[i].state == KS_CHECK_COULD_NOT
-                           ? write_reason(screen, i, reasons == 0)
-                           : 0;
-        said += count;
-        reasons += count > 0;
+    while (findings->checks[first].state != KS_CHECK_COULD_NOT) {
+        first++;
     }
+    ks_text_printf(&screen->out, "Could not be judged: ");
+    size_t said = write_reason(screen, first);
     if (said < total) {
         ks_text_printf(&screen->line, "; and %zu more: --markdown says why", total - said);
     }

@@ -110,13 +110,14 @@ def test_a_name_of_any_bytes(tmp_path):
 
 def test_a_loader_within_a_loader_counts_once():
     meter = LoaderMeter()
+    began_ns = time.perf_counter_ns()
     outer = meter.begin()
     inner = meter.begin()
     time.sleep(0.02)
     meter.end(inner, None)
     assert meter.wall_ns == 0
     meter.end(outer, None)
-    assert 0.02e9 <= meter.wall_ns < 0.04e9
+    assert 0.02e9 <= meter.wall_ns <= time.perf_counter_ns() - began_ns
 
 
 def test_a_worker_that_is_closed_is_no_fault():

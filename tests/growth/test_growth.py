@@ -5,7 +5,6 @@ with the square shows when a pair of events costs a twentieth of an instruction.
 
 import os
 import re
-import shutil
 import subprocess
 
 import gen_shapes
@@ -38,11 +37,6 @@ ALWAYS = [
 ]
 OTHERS = [name for name in gen_shapes.SHAPES if name not in ALWAYS]
 
-needs_valgrind = pytest.mark.skipif(
-    shutil.which("valgrind") is None and not os.environ.get("CI"),
-    reason="valgrind is not there: tools/setup.sh test installs it",
-)
-
 
 def instructions(*arguments):
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", PROGRAM]
@@ -74,13 +68,11 @@ def check_report(tmp_path, name, events):
     assert ratio <= LIMIT, f"{name}: {ratio:.1f} times the work for ten times the events"
 
 
-@needs_valgrind
 @pytest.mark.parametrize("name", ALWAYS)
 def test_report_grows_with_the_events(tmp_path, name):
     check_report(tmp_path, name, FILES if name == "many_windows" else EVENTS)
 
 
-@needs_valgrind
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("KSCOPE_TEST_SLOW"), reason="KSCOPE_TEST_SLOW is not set")
 @pytest.mark.parametrize("name", OTHERS)
@@ -88,19 +80,16 @@ def test_report_grows_with_the_events_of_every_shape(tmp_path, name):
     check_report(tmp_path, name, EVENTS_SLOW)
 
 
-@needs_valgrind
 def test_reading_many_files_grows_with_their_number(tmp_path):
     """A report of a folder reads the last windows; info reads all."""
     assert growth(tmp_path, "many_windows", FILES, "info") <= LIMIT
 
 
-@needs_valgrind
 def test_a_query_grows_with_the_events(tmp_path):
     sql = "select name, count(*), sum(dur_ns) from slice where dur_ns > 0 group by name"
     assert growth(tmp_path, "names", EVENTS, "query", sql) <= LIMIT
 
 
-@needs_valgrind
 def test_the_square_is_noticed(tmp_path):
     """The measure is no good unless it says so of work that does grow with the square."""
     sql = "select count(*) from slice a, slice b where a.dur_ns < b.dur_ns"

@@ -87,10 +87,10 @@ class ProcessMeter:
             "wall_ns": perf_counter_ns() - self._began_ns,
             "cpu_ns": process_time_ns() - self._cpu_ns,
         }
-        run_ns, wait_ns = _schedule(self._thread)
-        if self._schedule[0] and run_ns:
-            members["thread_run_ns"] = run_ns - self._schedule[0]
-            members["thread_wait_ns"] = wait_ns - self._schedule[1]
+        schedule = _schedule(self._thread)
+        if self._schedule and schedule:
+            members["thread_run_ns"] = schedule[0] - self._schedule[0]
+            members["thread_wait_ns"] = schedule[1] - self._schedule[1]
         now = read_throttling()
         for name in ("periods", "throttled", "throttled_ns"):
             if name in now and name in self._throttling:
@@ -135,16 +135,17 @@ def _read_group(folder):
 
 def _schedule(process):
     """How long a thread, or the first one of a process, ran, and how long it waited for a core;
-    zeros when nobody says."""
+    None when nobody says."""
     numbers = _text(f"/proc/{process}/schedstat").split()
-    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 3 else (0, 0)
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 3 else None
 
 
 def _worker_times(pid):
     """CPU time of all threads of a process, and how long its first one waited for a core."""
     fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12]) if len(fields) > 12 else 0
-    return ticks * 10**9 // os.sysconf("SC_CLK_TCK"), _schedule(pid)[1]
+    _, wait_ns = _schedule(pid) or (0, 0)
+    return ticks * 10**9 // os.sysconf("SC_CLK_TCK"), wait_ns
 
 
 def _local_ranks():
