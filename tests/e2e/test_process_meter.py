@@ -57,6 +57,7 @@ def test_no_group(tmp_path):
     assert read_throttling((str(tmp_path),), str(tmp_path / "none")) == {}
 
 
+ALWAYS = {"threads", "cores", "local_ranks", "wall_ns", "cpu_ns"}
 TORCH = SimpleNamespace(get_num_threads=lambda: 3)
 
 
@@ -86,11 +87,21 @@ def test_the_thread_that_began_is_measured():
     assert members["cpu_ns"] >= 0.2e9 and 0 <= members["thread_run_ns"] < 0.1e9
 
 
+def test_a_thread_that_ended_says_nothing():
+    meter = ProcessMeter(TORCH)
+    thread = threading.Thread(target=meter.begin)
+    thread.start()
+    thread.join()
+    while os.path.exists(f"/proc/{meter._thread}"):
+        time.sleep(0.001)
+    assert meter.members().keys() >= ALWAYS and "thread_run_ns" not in meter.members()
+
+
 def test_without_proc(monkeypatch):
     monkeypatch.setattr(process_meter, "_text", lambda path: "")
     meter = ProcessMeter(TORCH)
     meter.begin()
-    assert meter.members().keys() == {"threads", "cores", "local_ranks", "wall_ns", "cpu_ns"}
+    assert meter.members().keys() == ALWAYS
 
 
 def test_a_proc_that_says_something_else(monkeypatch):

@@ -5,8 +5,14 @@ used of the CPU. Raw numbers; the report makes sense of them. What cannot be rea
 
 import os
 from contextlib import suppress
-from threading import get_native_id
-from time import perf_counter_ns, process_time_ns, thread_time_ns
+from threading import get_ident, get_native_id
+from time import (
+    clock_gettime_ns,
+    perf_counter_ns,
+    process_time_ns,
+    pthread_getcpuclockid,
+    thread_time_ns,
+)
 
 CGROUP_ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/cpu")
 V1_NAMES = {"throttled_time": 1, "throttled_usec": 1000}
@@ -69,9 +75,11 @@ class ProcessMeter:
         self._began_ns = 0
         with suppress(Exception):  # a kernel that says something else: the window is what counts
             self._thread = f"self/task/{get_native_id()}"
-            self._schedule = _schedule(self._thread)
+            self._clock = pthread_getcpuclockid(get_ident())
+            self._wait_ns = _wait_ns(self._thread)
             self._throttling = read_throttling()
             self._cpu_ns = process_time_ns()
+            self._run_ns = clock_gettime_ns(self._clock)
             self._began_ns = perf_counter_ns()
 
     def members(self):
@@ -87,10 +95,7 @@ class ProcessMeter:
             "wall_ns": perf_counter_ns() - self._began_ns,
             "cpu_ns": process_time_ns() - self._cpu_ns,
         }
-        schedule = _schedule(self._thread)
-        if self._schedule and schedule:
-            members["thread_run_ns"] = schedule[0] - self._schedule[0]
-            members["thread_wait_ns"] = schedule[1] - self._schedule[1]
+        members.update(self._thread_members())
         now = read_throttling()
         for name in ("periods", "throttled", "throttled_ns"):
             if name in now and name in self._throttling:
@@ -98,6 +103,15 @@ class ProcessMeter:
         members.update((name, now[name]) for name in ("quota_us", "period_us") if name in now)
         members.update(self.loader.members())
         return members
+
+    def _thread_members(self):
+        wait_ns = _wait_ns(self._thread)
+        if self._wait_ns is None or wait_ns is None:
+            return {}  # the kernel does not say, or the thread ended
+        return {
+            "thread_run_ns": clock_gettime_ns(self._clock) - self._run_ns,
+            "thread_wait_ns": wait_ns - self._wait_ns,
+        }
 
 
 def read_throttling(roots=CGROUP_ROOTS, table="/proc/self/cgroup"):
@@ -133,19 +147,18 @@ def _read_group(folder):
     return found
 
 
-def _schedule(process):
-    """How long a thread, or the first one of a process, ran, and how long it waited for a core;
-    None when nobody says."""
+def _wait_ns(process):
+    """How long a thread, or the first one of a process, could run, and no core was free; None when
+    nobody says. How long it ran is beside that, but as of the last tick of the kernel's clock."""
     numbers = _text(f"/proc/{process}/schedstat").split()
-    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 3 else None
+    return int(numbers[1]) if len(numbers) == 3 else None
 
 
 def _worker_times(pid):
     """CPU time of all threads of a process, and how long its first one waited for a core."""
     fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12]) if len(fields) > 12 else 0
-    _, wait_ns = _schedule(pid) or (0, 0)
-    return ticks * 10**9 // os.sysconf("SC_CLK_TCK"), wait_ns
+    return ticks * 10**9 // os.sysconf("SC_CLK_TCK"), _wait_ns(pid) or 0
 
 
 def _local_ranks():
