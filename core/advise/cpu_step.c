@@ -121,6 +121,7 @@ static int64_t waiting_in_gaps_ns(const struct ks_process_use *use, const struct
     double between = (double)cpu->short_ns_total / (double)cpu->step_ns_total;
     double part = run > 0 ? 2 * between / run : 1;
     part = part < 1 ? part : 1;
+    wait = wait < 1 ? wait : 1;
     return llround(part * wait * (double)cpu->step_ns_total / (double)cpu->step_count);
 }
 

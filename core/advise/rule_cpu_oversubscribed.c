@@ -23,6 +23,7 @@
  */
 #include "advise/cpu_step.h"
 #include "advise/registry.h"
+#include "measure/sum.h"
 
 static const double wait_share_min = 0.05;
 static const double used_share_min = 0.60;
@@ -70,8 +71,8 @@ static double cores_used(const struct ks_process_use *use)
 static bool is_oversubscribed(const struct ks_process_use *use)
 {
     struct layout layout = lay_out(use);
-    int64_t ranks = at_least(use->local_ranks, 1);
-    return ranks * (layout.threads + layout.workers) > layout.cores;
+    int64_t each = ks_sum_add(layout.threads, layout.workers);
+    return ks_sum_scale(at_least(use->local_ranks, 1), each) > layout.cores;
 }
 
 static bool fills_cores(const struct ks_process_use *use)
@@ -82,7 +83,8 @@ static bool fills_cores(const struct ks_process_use *use)
 static bool is_fault(const struct ks_process_use *use)
 {
     struct layout layout = lay_out(use);
-    bool is_own = at_least(use->local_ranks, 1) * layout.threads > layout.cores || fills_cores(use);
+    int64_t threads = ks_sum_scale(at_least(use->local_ranks, 1), layout.threads);
+    bool is_own = threads > layout.cores || fills_cores(use);
     return is_oversubscribed(use) && share_of(use, use->thread_wait_ns) >= wait_share_min && is_own;
 }
 

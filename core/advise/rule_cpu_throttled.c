@@ -31,7 +31,7 @@ static double most_lost(const struct ks_process_use *use)
 
 static double surely_lost(const struct ks_process_use *use)
 {
-    int64_t threads = use->local_ranks * (use->threads + use->workers);
+    int64_t threads = ks_sum_scale(use->local_ranks, ks_sum_add(use->threads, use->workers));
     int64_t cores = threads < use->cores ? threads : use->cores;
     cores = cores > 0 ? cores : 1;
     return (double)use->throttled_ns / (double)cores / (double)use->wall_ns;
