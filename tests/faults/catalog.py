@@ -76,6 +76,7 @@ PROGRAMS = (
     on_gpu("logits_loss", "loss.logits"),
     on_gpu("cast_churn", "precision.cast_churn"),
     on_gpu("padded_batches", "input.padding"),
+    on_gpu("attention_plans", "cudnn.retuning"),
     on_gpu("kv_concat", "kv.concat"),
     on_gpu("kv_disabled", "kv.disabled"),
     on_gpu("unbatched", "inference.unbatched"),

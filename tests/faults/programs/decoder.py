@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 class Attention(nn.Module):
@@ -22,8 +23,13 @@ class Attention(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self, width, heads, layers, vocabulary=1000):
+    """`any_kernel`: torch may take cuDNN for attention, which makes a plan for each length."""
+
+    def __init__(self, width, heads, layers, vocabulary=1000, any_kernel=False):
         super().__init__()
+        self.kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+        if any_kernel:
+            self.kernels += [SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
         self.embed = nn.Embedding(vocabulary, width)
         self.attentions = nn.ModuleList(Attention(width, heads) for _ in range(layers))
         self.feeds = nn.ModuleList(
@@ -35,7 +41,8 @@ class Decoder(nn.Module):
     def forward(self, ids, cache=None):
         x = self.embed(ids)
         for attention, feed in zip(self.attentions, self.feeds, strict=True):
-            x = attention(x, cache)
+            with sdpa_kernel(self.kernels):
+                x = attention(x, cache)
             x = x + feed(x)
         return self.head(x[:, -1])
 
