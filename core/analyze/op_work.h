@@ -18,6 +18,8 @@ enum {
     KS_OP_FOREACH = 128,
     KS_OP_FUSED_STEP = 256,       /* of an optimizer */
     KS_OP_PRODUCT_BACKWARD = 512, /* node of the backward pass */
+    KS_OP_GATHER = 2048,          /* FSDP brings parameters together */
+    KS_OP_SCATTER = 4096,         /* ... sums up their gradients */
 };
 
 /* State of the parts. */
@@ -69,6 +71,10 @@ enum ks_status ks_attention_note(struct ks_op_work *work, const struct ks_op_wal
                                  const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_attention_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_attention_release(struct ks_op_work *work);
+
+/* Keeps nothing but spans. */
+enum ks_status ks_shards_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                              const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
 
 enum ks_status ks_products_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_products_note(struct ks_op_work *work, const struct ks_op_walk *walk,

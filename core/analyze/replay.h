@@ -51,6 +51,8 @@ enum {
     KS_REPLAY_MISALIGNED = 32, /* products whose rows are not aligned */
     KS_REPLAY_CONVERSION = 64, /* kernels that turn NCHW into NHWC and back */
     KS_REPLAY_NCHW = 128,      /* kernels that are faster in NHWC */
+    KS_REPLAY_GATHER = 512,    /* gathers of sharded parameters */
+    KS_REPLAY_SCATTER = 1024,  /* sums of their gradients */
     KS_REPLAY_SHRINKS_MAX = 4,
 };
 

@@ -88,4 +88,7 @@ struct ks_work_costs {
     struct ks_product_cost products;
 };
 
+/* Marks of the stretches of the thread that hold the moment. */
+unsigned ks_work_costs_marks(const struct ks_work_costs *work, uint32_t lane, int64_t ns);
+
 #endif
