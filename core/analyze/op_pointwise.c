@@ -265,7 +265,8 @@ enum ks_status ks_pointwise_note(struct ks_op_work *work, const struct ks_op_wal
         return KS_OK; /* a leaf: nothing of the chain goes through it */
     }
     KS_TRY(ks_op_work_traffic(work, row, &traffic, err));
-    bool is_ours = traffic && traffic->kind != KS_TRAFFIC_PICK && !is_apart(work, walk, row);
+    bool is_ours = traffic && traffic->kind != KS_TRAFFIC_PICK &&
+                   traffic->columns < KS_VOCABULARY_MIN && !is_apart(work, walk, row);
     return is_ours ? take(work, walk, row, traffic, err) : end_chain(parts, err);
 }
 

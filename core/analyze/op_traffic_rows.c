@@ -75,6 +75,6 @@ enum ks_status ks_op_work_traffic(struct ks_op_work *work, const struct ks_op_ro
         *slot = ++parts->count;
     }
     const struct ks_traffic *item = &parts->items[*slot - 1];
-    *traffic = item->input_count > 0 || item->output.elements > 0 ? item : NULL;
+    *traffic = item->largest > 0 || item->output.elements > 0 ? item : NULL;
     return KS_OK;
 }

@@ -159,6 +159,7 @@ static const struct part parts[] = {
     {ks_retuning_create, ks_retuning_note, ks_retuning_publish, ks_retuning_release},
     {ks_attention_create, ks_attention_note, ks_attention_publish, ks_attention_release},
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
+    {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release},
     {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release},
 };
 

@@ -101,6 +101,12 @@ enum ks_status ks_products_note(struct ks_op_work *work, const struct ks_op_walk
 enum ks_status ks_products_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_products_release(struct ks_op_work *work);
 
+enum ks_status ks_logits_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_logits_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                              const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_logits_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_logits_release(struct ks_op_work *work);
+
 enum ks_status ks_pointwise_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_pointwise_note(struct ks_op_work *work, const struct ks_op_walk *walk,
                                  const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;

@@ -94,6 +94,22 @@ struct ks_pointwise_cost {
     struct ks_strid op; /* ... and the one that takes longest */
 };
 
+enum { KS_VOCABULARY_MIN = 32768 };
+
+/* What operators do with logits of a large vocabulary, from the cast to their gradient. */
+struct ks_logits_cost {
+    struct ks_work_cost cost; /* all operators over tensors with this last dimension */
+    int64_t kept_ns[2];       /* of the device's time, by a fused loss: at least, at most */
+    double bytes;             /* read and written, a step */
+    double kept_bytes;        /* by a fused loss */
+    double losses;            /* a step */
+    double written_bytes;     /* forward, for one loss */
+    bool is_training;
+    int64_t rows;
+    int64_t columns;
+    struct ks_strid op; /* that takes longest */
+};
+
 struct ks_work_costs {
     struct ks_work_span *spans; /* by thread and time */
     size_t span_count;
@@ -102,6 +118,7 @@ struct ks_work_costs {
     struct ks_attention_cost attention[KS_ATTENTION_KINDS];
     struct ks_product_cost products;
     struct ks_pointwise_cost pointwise;
+    struct ks_logits_cost logits;
 };
 
 #endif

@@ -29,7 +29,7 @@ static const struct ks_work_costs *work_of(layout *add, int64_t period)
 
 static bool is_near(double a, double b)
 {
-    return fabs(a - b) < 1;
+    return fabs(a - b) <= 1e-6 + 1e-9 * fabs(b);
 }
 
 static struct ks_saving saving; /* of the finding */
@@ -121,8 +121,8 @@ static void test_damaged_traffic(void **s)
     check_traffic("mul", "[[8, 4]]", "[\"float", 128, 128);
     check_traffic("mul", "[[8, 4], [8, 4]]", "", 0, 0);
     check_traffic("mul", "[[-8, 4]]", FLOAT, 0, 0);
-    check_traffic("mul", "[[9223372036854775807, 9223372036854775807]]", FLOAT, 4.0 * INT64_MAX,
-                  4.0 * INT64_MAX);
+    check_traffic("mul", "[[9223372036854775807, 9223372036854775807]]", FLOAT,
+                  4 * (double)INT64_MAX, 4 * (double)INT64_MAX);
 }
 
 /* ------------------------------------------------------------ chains */
@@ -279,12 +279,137 @@ static void test_chain_ends(void **s)
     assert_true(has_finding(attention, 430, "attention.materialized"));
 }
 
+/* ------------------------------------------------------------ losses */
+
+/* What differs from the example. */
+static struct {
+    int64_t product_us;
+    const char *softmax;
+    const char *logits; /* dims of one tensor of logits and something else */
+    const char *pair;   /* ... of two */
+    bool is_trained;
+} loss;
+
+static void reset_loss(void)
+{
+    loss.product_us = 100;
+    loss.softmax = "aten::_log_softmax";
+    loss.logits = "[[512, 32768], [512], []]";
+    loss.pair = "[[512, 32768], [512, 32768], []]";
+    loss.is_trained = true;
+}
+
+/* A node of the backward pass around an operator. */
+static void node(int64_t at, int64_t corr, const char *name, const char *inner, int64_t from,
+                 const char *dims, const char *types)
+{
+    HOST({BACKWARD, OP, name, from, 10},
+         {BACKWARD, OP, inner, from + 1, 8, .dims = has_shapes ? dims : NULL, .types = types},
+         {BACKWARD, CALL, "cudaLaunchKernel", from + 3, 2, .corr = corr});
+}
+
+static void backward(int64_t at, int64_t corr)
+{
+    node(at, corr, "autograd::engine::evaluate_function: NllLossBackward0", "aten::fill_", 60,
+         loss.logits, FLOAT_SCALAR);
+    node(at, corr + 1, "autograd::engine::evaluate_function: LogSoftmaxBackward0",
+         "aten::_log_softmax_backward_data", 80, loss.pair, FLOAT);
+    node(at, corr + 2, "autograd::engine::evaluate_function: ToCopyBackward0", "aten::copy_", 100,
+         loss.pair, "[\"c10::BFloat16\", \"float\", \"Scalar\"]");
+}
+
+static void cross_entropy(int64_t at, int64_t corr)
+{
+    static const int64_t took[] = {30, 40, 5, 20, 60, 30};
+    int64_t gpu = 20 + loss.product_us;
+    int64_t count = loss.is_trained ? 6 : 3;
+    op(at, corr + 9, "aten::mm", 10, "[[512, 256], [256, 32768]]",
+       "[\"c10::BFloat16\", \"c10::BFloat16\"]");
+    op(at, corr, "aten::copy_", 20, loss.pair, "[\"float\", \"c10::BFloat16\", \"Scalar\"]");
+    op(at, corr + 1, loss.softmax, 30, loss.logits, FLOAT_SCALAR);
+    op(at, corr + 2, "aten::nll_loss_forward", 40, loss.logits, "[\"float\", \"long int\"]");
+    if (loss.is_trained) {
+        backward(at, corr + 3);
+    }
+    HOST({FORWARD, OP, "aten::wait", 120, loss.product_us + 95},
+         {FORWARD, CALL, "cudaStreamSynchronize", 122, loss.product_us + 90});
+    DEVICE({0, 7, KERNEL, "gemm", 20, loss.product_us, corr + 9});
+    for (int64_t i = 0; i < count; i++) {
+        DEVICE({0, 7, KERNEL, "kernel", gpu, took[i], corr + i});
+        gpu += took[i];
+    }
+}
+
+static bool has_loss(void)
+{
+    return has_finding(cross_entropy, loss.product_us + 220, "loss.logits");
+}
+
+static void test_loss(void **s)
+{
+    (void)s;
+    reset_loss();
+    const double logits = 512.0 * 32768 * 2;
+    const struct ks_logits_cost *cost = &work_of(cross_entropy, 320)->logits;
+    assert_true(is_near(cost->cost.count, 6));
+    assert_int_equal(cost->cost.device_ns, 185 * US);
+    assert_true(is_near(cost->bytes, 18 * logits));
+    assert_true(is_near(cost->kept_bytes, 3 * logits));
+    assert_true(is_near(cost->written_bytes, 4 * logits)); /* in fp32: copy and logarithms */
+    assert_true(is_near(cost->losses, 1));
+    assert_int_equal(cost->kept_ns[0] / US, 30);
+    assert_int_equal(cost->kept_ns[1] / US, 47); /* 3 of 18 in 185 us, at 0.65 of that rate */
+    assert_int_equal(cost->rows, 512);
+    assert_int_equal(cost->columns, 32768);
+    facts_fixture_release(&f);
+}
+
+static void test_loss_rule(void **s)
+{
+    (void)s;
+    reset_loss();
+    assert_true(has_loss());
+    assert_true(saving.low_ns > 134 * US && saving.low_ns <= 138 * US);
+    assert_true(saving.high_ns > 150 * US && saving.high_ns <= 155 * US);
+    assert_int_equal(finding_bytes, 4LL * 512 * 32768 * 2);
+    loss.product_us = 2600; /* 146 of 2820 us */
+    assert_true(has_loss());
+    loss.product_us = 2800; /* 146 of 3020 us: under 5 % */
+    assert_false(has_loss());
+    reset_loss();
+    loss.is_trained = false; /* of 75 us, one part in seven stays */
+    assert_true(has_loss());
+    assert_true(saving.high_ns <= 65 * US);
+}
+
+static void test_no_loss(void **s)
+{
+    (void)s;
+    reset_loss();
+    loss.softmax = "aten::_softmax"; /* of attention over long sequences, say */
+    assert_false(has_loss());
+    reset_loss();
+    loss.logits = "[[512, 32767], [512], []]"; /* a vocabulary that is smaller */
+    loss.pair = "[[512, 32767], [512, 32767], []]";
+    assert_false(has_loss());
+    reset_loss();
+    has_shapes = false;
+    assert_false(has_finding(cross_entropy, 320, "loss.logits"));
+    has_shapes = true;
+    loss.logits = loss.pair = "[[9223372036854775807, 9223372036854775807], [1]]";
+    (void)has_loss();
+    loss.logits = loss.pair = "[[32768";
+    assert_false(has_loss());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_traffic),  cmocka_unit_test(test_damaged_traffic),
         cmocka_unit_test(test_chain),    cmocka_unit_test(test_chain_rule),
         cmocka_unit_test(test_no_chain), cmocka_unit_test(test_chain_ends),
+        cmocka_unit_test(test_loss),     cmocka_unit_test(test_loss_rule),
+        cmocka_unit_test(test_no_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
