@@ -34,5 +34,9 @@ extern const struct ks_rule ks_rule_comm_fp32_payload;
 extern const struct ks_rule ks_rule_host_periodic_stall;
 extern const struct ks_rule ks_rule_cpu_oversubscribed;
 extern const struct ks_rule ks_rule_cpu_throttled;
+extern const struct ks_rule ks_rule_kv_concat;
+extern const struct ks_rule ks_rule_kv_disabled;
+extern const struct ks_rule ks_rule_inference_unbatched;
+extern const struct ks_rule ks_rule_serve_host_gap;
 
 #endif

@@ -135,6 +135,32 @@ void ks_op_work_mean(const struct ks_op_work *work, struct ks_work_cost *cost)
     cost->device_ns = ks_op_work_mean_ns(work, cost->device_ns);
 }
 
+bool ks_op_work_has_copy(const struct ks_op_work *work, uint32_t lane, int64_t from_ns,
+                         int64_t until_ns, enum ks_copy_way way)
+{
+    const struct ks_gpu_copies *copies = &work->analyzer->copies;
+    size_t begin = 0;
+    size_t end = copies->count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        const struct ks_gpu_copy *copy = &copies->items[middle];
+        bool is_before =
+            copy->launch_lane != lane ? copy->launch_lane < lane : copy->launch_ns < from_ns;
+        begin = is_before ? middle + 1 : begin;
+        end = is_before ? end : middle;
+    }
+    for (size_t i = begin; i < copies->count; i++) {
+        const struct ks_gpu_copy *copy = &copies->items[i];
+        if (copy->launch_lane != lane || copy->launch_ns >= until_ns) {
+            return false;
+        }
+        if (copy->way == way) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum ks_status ks_op_work_add_span(struct ks_op_work *work, const struct ks_work_span *span,
                                    struct ks_err *err)
 {
@@ -161,6 +187,10 @@ static const struct part parts[] = {
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
     {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release},
     {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release},
+    {ks_caches_create, ks_caches_note, ks_caches_publish, ks_caches_release},
+    {ks_prefixes_create, ks_prefixes_note, ks_prefixes_publish, ks_prefixes_release},
+    {ks_calls_create, ks_calls_note, ks_calls_publish, ks_calls_release},
+    {ks_readings_create, ks_readings_note, ks_readings_publish, ks_readings_release},
 };
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,

@@ -56,6 +56,10 @@ enum {
     KS_REPLAY_CAST = 1024,          /* casts of weights */
     KS_REPLAY_GRADIENT_CAST = 2048, /* ... of their gradients */
     KS_REPLAY_ACCUMULATED = 4096,   /* ... adding these to those of the batches before */
+    KS_REPLAY_CACHE = 1 << 16,      /* keys and values of all tokens, copied for a new one */
+    KS_REPLAY_PREFIX = 1 << 17,     /* forward passes over tokens that one before has seen */
+    KS_REPLAY_READING = 1 << 18,    /* the host of an engine reads results ... */
+    KS_REPLAY_READ_GAP = 1 << 19,   /* ... and looks at them before the next iteration */
     KS_REPLAY_SHRINKS_MAX = 4,
 };
 
