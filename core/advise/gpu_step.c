@@ -105,6 +105,7 @@ struct ks_replay_change ks_gpu_step_repaired(const struct ks_facts *facts)
     change.gap_factor = ks_gpu_step_host_code_ns(mean) > 0 ? 0 : 1;
     change.shrinks[0] = ks_optimizer_unfused_repair(facts);
     change.shrinks[1] = ks_attention_materialized_repair(facts);
+    change.shrinks[2] = ks_fusion_pointwise_repair(facts);
     return change;
 }
 

@@ -98,10 +98,13 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "%s.",
         exposed_ms, advice_of(facts));
     finding->fix_code =
-        ks_shards_are_there(facts)
-            ? KS_SHARDS_16_BITS
-            : "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
-              "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
+        ks_shards_are_there(facts) ? KS_SHARDS_16_BITS
+        : is_fp32(facts)
+            ? "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+              "model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
+            : "from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook\n"
+              "state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2)\n"
+              "model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)  # compare the loss";
     finding->verify = "kscope report rank*.json  # with the fix: exposed communication is shorter";
     const struct ks_evidence evidence[] = {
         {"exposed_transfer", (double)exposed_ns(comm), "ns"},

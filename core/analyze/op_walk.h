@@ -12,9 +12,11 @@ struct ks_op_row {
     int64_t seq;       /* -1 none */
     int64_t device_ns; /* of all work launched inside */
     uint32_t name;
-    uint32_t dims;  /* 0 unknown */
-    uint32_t types; /* 0 unknown */
+    uint32_t dims;    /* 0 unknown */
+    uint32_t types;   /* 0 unknown */
+    int64_t inner_ns; /* ... and inside of a row of its own in it */
     uint32_t launches;
+    uint32_t inner_launches;
     uint32_t syncs;  /* calls that wait */
     unsigned flags;  /* KS_NAME_* */
     unsigned around; /* flags of all rows around it */
@@ -30,6 +32,7 @@ struct ks_op_walk {
     struct ks_op_row *open; /* around the row that is shown; outermost first */
     size_t open_count;
     size_t open_capacity;
+    uint64_t loose_launches; /* on this lane so far, in no operator */
 };
 
 typedef enum ks_status (*ks_op_cb)(void *user, const struct ks_op_walk *walk,

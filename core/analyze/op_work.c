@@ -24,7 +24,11 @@ static unsigned class_of_aten(struct ks_str name)
     } known[] = {
         {"convolution_backward", KS_OP_CONVOLUTION},
         {"mm", KS_OP_PRODUCT},
-        {"addmm", KS_OP_PRODUCT},
+        {"addmm", KS_OP_PRODUCT | KS_OP_WEIGHTED},
+        {"linear", KS_OP_WEIGHTED},
+        {"conv1d", KS_OP_WEIGHTED},
+        {"conv2d", KS_OP_WEIGHTED},
+        {"conv3d", KS_OP_WEIGHTED},
         {"_addmm_activation", KS_OP_PRODUCT},
         {"bmm", KS_OP_PRODUCT | KS_OP_BATCHED},
         {"baddbmm", KS_OP_PRODUCT | KS_OP_BATCHED},
@@ -79,6 +83,14 @@ unsigned ks_op_class_of(struct ks_str name)
     if (ks_str_starts(name, node) && ends_with(name, KS_STR("mmBackward0"))) {
         class |= KS_OP_PRODUCT_BACKWARD;
     }
+    if (ends_with(name, KS_STR("torch::autograd::AccumulateGrad"))) {
+        class |= KS_OP_ACCUMULATE;
+    }
+    if (ks_str_starts(name, KS_STR("Torch-Compiled Region")) ||
+        ks_str_starts(name, KS_STR("CompiledFunction")) ||
+        ks_str_starts(name, KS_STR("## Call CompiledFxGraph"))) {
+        class |= KS_OP_COMPILED;
+    }
     return class;
 }
 
@@ -89,6 +101,16 @@ unsigned ks_op_work_class(struct ks_op_work *work, uint32_t name)
         work->classes[name] = (uint16_t)ks_op_class_of(text);
     }
     return work->classes[name];
+}
+
+bool ks_op_work_is_inside(struct ks_op_work *work, const struct ks_op_walk *walk, unsigned class)
+{
+    for (size_t i = walk->open_count; i > 0; i--) {
+        if (ks_op_work_class(work, walk->open[i - 1].name) & class) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------ sums and means */
@@ -138,6 +160,32 @@ void ks_op_work_mean(const struct ks_op_work *work, struct ks_work_cost *cost)
     cost->device_ns = ks_op_work_mean_ns(work, cost->device_ns);
 }
 
+bool ks_op_work_has_copy(const struct ks_op_work *work, uint32_t lane, int64_t from_ns,
+                         int64_t until_ns, enum ks_copy_way way)
+{
+    const struct ks_gpu_copies *copies = &work->analyzer->copies;
+    size_t begin = 0;
+    size_t end = copies->count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        const struct ks_gpu_copy *copy = &copies->items[middle];
+        bool is_before =
+            copy->launch_lane != lane ? copy->launch_lane < lane : copy->launch_ns < from_ns;
+        begin = is_before ? middle + 1 : begin;
+        end = is_before ? end : middle;
+    }
+    for (size_t i = begin; i < copies->count; i++) {
+        const struct ks_gpu_copy *copy = &copies->items[i];
+        if (copy->launch_lane != lane || copy->launch_ns >= until_ns) {
+            return false;
+        }
+        if (copy->way == way) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum ks_status ks_op_work_add_span(struct ks_op_work *work, const struct ks_work_span *span,
                                    struct ks_err *err)
 {
@@ -164,6 +212,12 @@ static const struct part parts[] = {
     {ks_attention_create, ks_attention_note, ks_attention_publish, ks_attention_release},
     {NULL, ks_shards_note, NULL, NULL},
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
+    {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release},
+    {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release},
+    {ks_caches_create, ks_caches_note, ks_caches_publish, ks_caches_release},
+    {ks_prefixes_create, ks_prefixes_note, ks_prefixes_publish, ks_prefixes_release},
+    {ks_calls_create, ks_calls_note, ks_calls_publish, ks_calls_release},
+    {ks_readings_create, ks_readings_note, ks_readings_publish, ks_readings_release},
 };
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,
@@ -192,6 +246,13 @@ static int compare_spans(const void *left, const void *right)
     return (a->marks > b->marks) - (a->marks < b->marks);
 }
 
+void ks_op_work_sort_spans(struct ks_op_work *work)
+{
+    if (work->span_count > 0) {
+        qsort(work->spans, work->span_count, sizeof(*work->spans), compare_spans);
+    }
+}
+
 static enum ks_status publish_spans(struct ks_op_work *work, struct ks_err *err)
 {
     struct ks_facts *facts = work->analyzer->facts;
@@ -200,8 +261,8 @@ static enum ks_status publish_spans(struct ks_op_work *work, struct ks_err *err)
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep spans of work: count=%zu",
                        work->span_count);
     }
+    ks_op_work_sort_spans(work);
     if (work->span_count > 0) {
-        qsort(work->spans, work->span_count, sizeof(*spans), compare_spans);
         memcpy(spans, work->spans, work->span_count * sizeof(*spans));
     }
     facts->work.spans = spans;
@@ -217,6 +278,7 @@ static enum ks_status run(struct ks_op_work *work, struct ks_err *err)
     if (!work->classes) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot classify operators");
     }
+    KS_TRY(ks_traffic_create(work, err));
     for (size_t i = 0; i < KS_COUNT_OF(parts); i++) {
         if (parts[i].create) {
             KS_TRY(parts[i].create(work, err));
@@ -245,6 +307,7 @@ enum ks_status ks_op_work_compute(struct ks_analyzer *analyzer, struct ks_err *e
             parts[i].release(&work);
         }
     }
+    ks_traffic_release(&work);
     ks_free(work.spans);
     return status;
 }

@@ -2,6 +2,23 @@
 #include "analyze/replay_model.h"
 #include "base/sort_runs.h"
 
+/* Passes of one thread lie behind one another. */
+static bool is_in_pass(const struct ks_work_costs *work, const struct ks_replay_work *one)
+{
+    size_t begin = 0;
+    size_t end = work->pass_count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        const struct ks_work_span *pass = &work->passes[middle];
+        bool is_before = pass->lane != one->launch_lane ? pass->lane < one->launch_lane
+                                                        : pass->from_ns <= one->launch_ns;
+        begin = is_before ? middle + 1 : begin;
+        end = is_before ? end : middle;
+    }
+    return begin > 0 && work->passes[begin - 1].lane == one->launch_lane &&
+           one->launch_ns < work->passes[begin - 1].until_ns;
+}
+
 static int compare_edges(const void *left, const void *right)
 {
     const struct ks_replay_edge *a = left;
@@ -35,7 +52,7 @@ enum ks_status ks_replay_add_spans(const struct ks_replay_scope *scope, struct k
     for (size_t i = 0; i < work->span_count; i++) {
         const struct ks_work_span *span = &work->spans[i];
         if (is_inside(scope, span)) {
-            uint16_t marks = (uint16_t)span->marks;
+            uint32_t marks = span->marks;
             replay->edges[replay->edge_count++] =
                 (struct ks_replay_edge){span->from_ns, marks, true};
             replay->edges[replay->edge_count++] =
@@ -47,7 +64,8 @@ enum ks_status ks_replay_add_spans(const struct ks_replay_scope *scope, struct k
     }
     for (size_t i = 0; i < replay->work_count; i++) {
         struct ks_replay_work *one = &replay->works[i];
-        one->shrink_marks |= (uint16_t)ks_work_costs_marks(work, one->launch_lane, one->launch_ns);
+        one->shrink_marks |= ks_work_costs_marks(work, one->launch_lane, one->launch_ns);
+        one->shrink_marks |= is_in_pass(work, one) ? KS_REPLAY_PREFIX : 0u;
     }
     return KS_OK;
 }
