@@ -156,8 +156,7 @@ static void check_one_unit(struct plan plan)
     assert_in_range(finding->saving_in_trace.low_ns, 168 * US, 169 * US);
     assert_non_null(strstr(finding->fix_text, "Shard block by block: 96.0 MiB"));
     assert_non_null(strstr(finding->fix_text, "They travel in fp32"));
-    const struct ks_finding *general = facts_fixture_finding(&findings, "comm.exposed");
-    assert_non_null(general);
+    const struct ks_finding *general = rule_case(&findings, "comm.exposed", RULE_FIRES);
     assert_true(finding->is_primary && !general->is_primary);
     assert_string_equal(finding->group, general->group);
     assert_non_null(strstr(general->fix_text, "set_requires_gradient_sync"));
