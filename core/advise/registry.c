@@ -35,6 +35,8 @@ static const struct ks_rule *const rules[] = {
     &ks_rule_kv_disabled,
     &ks_rule_inference_unbatched,
     &ks_rule_serve_host_gap,
+    &ks_rule_fsdp_exposed_gather,
+    &ks_rule_gpu_throttled,
 };
 
 const struct ks_rule *ks_rule_at(size_t index)

@@ -31,6 +31,8 @@ extern const struct ks_rule ks_rule_comm_exposed;
 extern const struct ks_rule ks_rule_comm_small_buckets;
 extern const struct ks_rule ks_rule_comm_redundant_sync;
 extern const struct ks_rule ks_rule_comm_fp32_payload;
+extern const struct ks_rule ks_rule_fsdp_exposed_gather;
+extern const struct ks_rule ks_rule_gpu_throttled;
 extern const struct ks_rule ks_rule_host_periodic_stall;
 extern const struct ks_rule ks_rule_cpu_oversubscribed;
 extern const struct ks_rule ks_rule_cpu_throttled;

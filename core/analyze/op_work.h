@@ -22,6 +22,8 @@ enum {
     KS_OP_COMPILED = 1024,        /* code of a compiler runs in it */
     KS_OP_ACCUMULATE = 2048,      /* adds a gradient to that of the batches before */
     KS_OP_WEIGHTED = 4096,        /* layer whose second and third input are weight and bias */
+    KS_OP_GATHER = 8192,          /* FSDP brings parameters together */
+    KS_OP_SCATTER = 16384,        /* ... sums up their gradients */
 };
 
 /* State of the parts. */
@@ -105,6 +107,10 @@ enum ks_status ks_attention_note(struct ks_op_work *work, const struct ks_op_wal
                                  const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_attention_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_attention_release(struct ks_op_work *work);
+
+/* Keeps nothing but spans. */
+enum ks_status ks_shards_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                              const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
 
 enum ks_status ks_products_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_products_note(struct ks_op_work *work, const struct ks_op_walk *walk,

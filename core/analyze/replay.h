@@ -60,6 +60,8 @@ enum {
     KS_REPLAY_PREFIX = 1 << 17,     /* forward passes over tokens that one before has seen */
     KS_REPLAY_READING = 1 << 18,    /* the host of an engine reads results ... */
     KS_REPLAY_READ_GAP = 1 << 19,   /* ... and looks at them before the next iteration */
+    KS_REPLAY_GATHER = 1 << 20,     /* gathers of sharded parameters */
+    KS_REPLAY_SCATTER = 1 << 21,    /* sums of their gradients */
     KS_REPLAY_SHRINKS_MAX = 4,
 };
 

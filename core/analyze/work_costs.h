@@ -164,4 +164,7 @@ struct ks_work_costs {
     size_t pass_count;
 };
 
+/* Marks of the stretches of the thread that hold the moment. */
+unsigned ks_work_costs_marks(const struct ks_work_costs *work, uint32_t lane, int64_t ns);
+
 #endif
