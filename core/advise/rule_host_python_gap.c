@@ -24,6 +24,7 @@
 #include "advise/gpu_step.h"
 #include "advise/late_rank.h"
 #include "advise/registry.h"
+#include "analyze/time_places.h"
 
 static const double share_min = 0.05;
 
@@ -57,6 +58,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         {"step", (double)mean->step_ns, "ns"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
+    ks_findings_set_time_place(&finding.where, facts, KS_TIME_ANY_SOURCE, KS_TIME_QUIET);
     return ks_findings_add(out, facts, &finding, err);
 }
 

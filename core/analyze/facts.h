@@ -210,6 +210,25 @@ struct ks_place_use {
     int64_t all_calls; /* of this operator and kind, from all places */
 };
 
+/* Time that is asked for its place. */
+enum ks_time_kind {
+    KS_TIME_DATA,  /* waiting for the next batch */
+    KS_TIME_QUIET, /* no operator runs */
+    KS_TIME_STEP,  /* all of the only step that is recorded with frames */
+    KS_TIME_MODEL, /* calls of modules from outside of modules */
+    KS_TIME_KINDS,
+};
+
+/* The innermost function of the user's code that holds half of that time (docs/analyses/places.md).
+ */
+struct ks_time_place {
+    uint32_t source;
+    enum ks_time_kind kind;
+    struct ks_str file; /* lives as long as the facts */
+    int64_t line;
+    int64_t step; /* number of the first step with frames */
+};
+
 /* One waiting or copying call of a trace with frames. */
 struct ks_place_call {
     uint32_t source;
@@ -521,6 +540,8 @@ struct ks_facts {
     size_t place_use_count;
     struct ks_place_call *place_calls; /* by source, step, operator, name, time */
     size_t place_call_count;
+    struct ks_time_place *time_places; /* by source and kind; NULL: no frames */
+    size_t time_place_count;
     struct ks_call_site *syncs; /* those in steps first; by wait_ns, then total_ns, descending */
     size_t sync_count;
     struct ks_call_site *copy_sites; /* by device_ns descending */
