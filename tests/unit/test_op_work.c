@@ -197,8 +197,11 @@ static void test_optimizer_rule(void **state)
     assert_false(has_finding(foreach_lion, 400, 9, "optimizer.unfused")); /* none is fused */
     assert_false(has_finding(fused_adam, 400, 9, "optimizer.unfused"));
     assert_false(has_finding(few_tensors, 400, 9, "optimizer.unfused"));
-    assert_true(has_finding(adam, 1650, 9, "optimizer.unfused"));
-    assert_false(has_finding(adam, 1690, 9, "optimizer.unfused")); /* just under 5 % */
+    /* 164 us, of which recording 16 rows took 43 to 89, less what stays: 0.04 to 0.12 of it. */
+    assert_true(has_finding(adam, 1780, 9, "optimizer.unfused"));
+    assert_true(found_low_ns > 63 * US && found_low_ns < 67 * US);
+    assert_true(found_high_ns > 114 * US && found_high_ns < 117 * US);
+    assert_false(has_finding(adam, 1790, 9, "optimizer.unfused")); /* just under 5 % */
 }
 
 /* ------------------------------------------------------------ replays */
