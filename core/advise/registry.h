@@ -32,5 +32,8 @@ extern const struct ks_rule ks_rule_comm_fp32_payload;
 extern const struct ks_rule ks_rule_host_periodic_stall;
 extern const struct ks_rule ks_rule_cpu_oversubscribed;
 extern const struct ks_rule ks_rule_cpu_throttled;
+extern const struct ks_rule ks_rule_host_slow_operator;
+extern const struct ks_rule ks_rule_compile_graph_breaks;
+extern const struct ks_rule ks_rule_compile_graphs_skipped;
 
 #endif

@@ -31,6 +31,10 @@ static unsigned class_of_aten(struct ks_str name)
         {"_softmax", KS_OP_SOFTMAX},
         {"_scaled_dot_product_attention_math", KS_OP_MATH},
         {"_scaled_dot_product_efficient_attention", KS_OP_EFFICIENT},
+        {"_cudnn_attention_forward", KS_OP_CUDNN_ATTENTION},
+        {"_cudnn_attention_backward", KS_OP_CUDNN_ATTENTION},
+        {"_scaled_dot_product_cudnn_attention", KS_OP_CUDNN_ATTENTION},
+        {"_scaled_dot_product_cudnn_attention_backward", KS_OP_CUDNN_ATTENTION},
     };
     for (size_t i = 0; i < KS_COUNT_OF(known); i++) {
         if (ks_str_equal(name, ks_str_from(known[i].name))) {
@@ -43,11 +47,26 @@ static unsigned class_of_aten(struct ks_str name)
                                                               : 0u;
 }
 
+/* Rows that compiled code leaves. */
+static unsigned class_of_compiled(struct ks_str name)
+{
+    if (ks_str_equal(name, KS_STR("CompiledFunctionBackward"))) {
+        return KS_OP_GRAPH | KS_OP_GRAPH_BACKWARD;
+    }
+    return ks_str_starts(name, KS_STR("Torch-Compiled Region"))     ? (unsigned)KS_OP_REGION
+           : ks_str_equal(name, KS_STR("TorchDynamo Cache Lookup")) ? (unsigned)KS_OP_LOOKUP
+           : ks_str_equal(name, KS_STR("CompiledFunction")) ||
+                   ks_str_starts(name, KS_STR("## Call CompiledFxGraph")) ||
+                   ks_str_starts(name, KS_STR("CompiledFxGraph"))
+               ? (unsigned)KS_OP_GRAPH
+               : 0u;
+}
+
 unsigned ks_op_class_of(struct ks_str name)
 {
     struct ks_str aten = KS_STR("aten::");
     struct ks_str node = KS_STR("autograd::engine::evaluate_function: ");
-    unsigned class = KS_OP_KNOWN;
+    unsigned class = KS_OP_KNOWN | class_of_compiled(name);
     if (ks_str_starts(name, aten)) {
         class |= class_of_aten((struct ks_str){name.ptr + aten.len, name.len - aten.len});
     }
@@ -64,6 +83,19 @@ unsigned ks_op_work_class(struct ks_op_work *work, uint32_t name)
         work->classes[name] = (uint16_t)ks_op_class_of(text);
     }
     return work->classes[name];
+}
+
+const struct ks_op_row *ks_op_work_around(struct ks_op_work *work, const struct ks_op_walk *walk,
+                                          unsigned classes)
+{
+    size_t count = walk->open_count;
+    for (size_t i = 0; i < count && i < KS_OP_SEARCH_MAX; i++) {
+        const struct ks_op_row *row = &walk->open[count - 1 - i];
+        if (ks_op_work_class(work, row->name) & classes) {
+            return row;
+        }
+    }
+    return NULL;
 }
 
 /* ------------------------------------------------------------ sums and means */
@@ -137,6 +169,8 @@ static const struct part parts[] = {
     {ks_retuning_create, ks_retuning_note, ks_retuning_publish, ks_retuning_release},
     {ks_attention_create, ks_attention_note, ks_attention_publish, ks_attention_release},
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
+    {ks_slow_create, ks_slow_note, ks_slow_publish, ks_slow_release},
+    {ks_compiled_create, ks_compiled_note, ks_compiled_publish, ks_compiled_release},
 };
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,

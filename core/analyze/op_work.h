@@ -16,8 +16,13 @@ enum {
     KS_OP_MATH = 32,      /* scaled_dot_product_attention by single operators */
     KS_OP_EFFICIENT = 64, /* ... by its memory-efficient kernel */
     KS_OP_FOREACH = 128,
-    KS_OP_FUSED_STEP = 256,       /* of an optimizer */
-    KS_OP_PRODUCT_BACKWARD = 512, /* node of the backward pass */
+    KS_OP_FUSED_STEP = 256,         /* of an optimizer */
+    KS_OP_PRODUCT_BACKWARD = 512,   /* node of the backward pass */
+    KS_OP_CUDNN_ATTENTION = 1024,   /* scaled_dot_product_attention by cuDNN */
+    KS_OP_REGION = 2048,            /* code that torch.compile made of a function */
+    KS_OP_GRAPH = 4096,             /* compiled graph, the work of such code */
+    KS_OP_LOOKUP = 8192,            /* compiled code is looked for */
+    KS_OP_GRAPH_BACKWARD = 1 << 14, /* ... of a backward pass */
 };
 
 /* State of the parts. */
@@ -25,6 +30,8 @@ struct ks_optimizer_parts;
 struct ks_retuning_parts;
 struct ks_attention_parts;
 struct ks_product_parts;
+struct ks_slow_parts;
+struct ks_compiled_parts;
 
 struct ks_op_work {
     struct ks_analyzer *analyzer;
@@ -36,6 +43,8 @@ struct ks_op_work {
     struct ks_retuning_parts *retuning;
     struct ks_attention_parts *attention;
     struct ks_product_parts *products;
+    struct ks_slow_parts *slow;
+    struct ks_compiled_parts *compiled;
 };
 
 unsigned ks_op_class_of(struct ks_str name);
@@ -61,6 +70,8 @@ enum ks_status ks_optimizer_publish(struct ks_op_work *work, struct ks_err *err)
 enum ks_status ks_retuning_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_retuning_note(struct ks_op_work *work, const struct ks_op_walk *walk,
                                 const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+/* Does the operator try algorithms, or make a plan? */
+bool ks_retuning_tries(struct ks_op_work *work, const struct ks_op_row *row);
 enum ks_status ks_retuning_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_retuning_release(struct ks_op_work *work);
 
@@ -75,5 +86,23 @@ enum ks_status ks_products_note(struct ks_op_work *work, const struct ks_op_walk
                                 const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_products_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_products_release(struct ks_op_work *work);
+
+enum ks_status ks_slow_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_slow_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                            const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_slow_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_slow_release(struct ks_op_work *work);
+
+enum ks_status ks_compiled_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_compiled_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                                const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_compiled_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_compiled_release(struct ks_op_work *work);
+
+/* Innermost open row around the one that is shown whose name has one of the classes, or NULL; of
+ * those that lie deeper than KS_OP_SEARCH_MAX none is seen. */
+enum { KS_OP_SEARCH_MAX = 64 };
+const struct ks_op_row *ks_op_work_around(struct ks_op_work *work, const struct ks_op_walk *walk,
+                                          unsigned classes);
 
 #endif

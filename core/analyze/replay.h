@@ -51,7 +51,12 @@ enum {
     KS_REPLAY_MISALIGNED = 32, /* products whose rows are not aligned */
     KS_REPLAY_CONVERSION = 64, /* kernels that turn NCHW into NHWC and back */
     KS_REPLAY_NCHW = 128,      /* kernels that are faster in NHWC */
-    KS_REPLAY_SHRINKS_MAX = 4,
+    KS_REPLAY_PLANNED = 256,   /* attention that cuDNN makes plans for */
+    KS_REPLAY_SLOW = 512,      /* an operator that takes the host long by itself */
+    KS_REPLAY_EAGER = 1024,    /* operators between the graphs of a compiled function */
+    KS_REPLAY_GLUE = 2048,     /* entering compiled code again */
+    KS_REPLAY_SINGLE = 4096,   /* compiled graphs that launch their kernels one by one */
+    KS_REPLAY_SHRINKS_MAX = 7,
 };
 
 /* Of what has one of the marks, parts of the host's time and of the GPU's stay. Marks 0: nothing

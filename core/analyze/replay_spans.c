@@ -62,11 +62,10 @@ enum ks_status ks_replay_add_spans(const struct ks_replay_scope *scope, struct k
     for (size_t i = 0; i < work->span_count; i++) {
         const struct ks_work_span *span = &work->spans[i];
         if (is_inside(scope, span)) {
-            uint8_t marks = (uint8_t)span->marks;
             replay->edges[replay->edge_count++] =
-                (struct ks_replay_edge){span->from_ns, marks, true};
+                (struct ks_replay_edge){span->from_ns, span->marks, true};
             replay->edges[replay->edge_count++] =
-                (struct ks_replay_edge){span->until_ns, marks, false};
+                (struct ks_replay_edge){span->until_ns, span->marks, false};
         }
     }
     if (!ks_sort_runs(replay->edges, replay->edge_count, sizeof(*replay->edges), compare_edges)) {
@@ -74,7 +73,7 @@ enum ks_status ks_replay_add_spans(const struct ks_replay_scope *scope, struct k
     }
     for (size_t i = 0; i < replay->work_count; i++) {
         struct ks_replay_work *one = &replay->works[i];
-        one->shrink_marks |= (uint8_t)marks_at(work, one->launch_lane, one->launch_ns);
+        one->shrink_marks |= marks_at(work, one->launch_lane, one->launch_ns);
     }
     return KS_OK;
 }
