@@ -8,6 +8,7 @@ static const struct ks_rule *const rules[] = {
     &ks_rule_optimizer_unfused,      &ks_rule_batch_too_small,
     &ks_rule_matmul_misaligned,      &ks_rule_attention_backend,
     &ks_rule_attention_materialized, &ks_rule_layout_transposes,
+    &ks_rule_fusion_pointwise,       &ks_rule_loss_logits,
     &ks_rule_cudnn_retuning,         &ks_rule_memory_growth,
     &ks_rule_memory_allocator_churn, &ks_rule_inference_grad_enabled,
     &ks_rule_compile_recompiles,     &ks_rule_ranks_straggler,

@@ -18,6 +18,8 @@ extern const struct ks_rule ks_rule_matmul_misaligned;
 extern const struct ks_rule ks_rule_attention_backend;
 extern const struct ks_rule ks_rule_attention_materialized;
 extern const struct ks_rule ks_rule_layout_transposes;
+extern const struct ks_rule ks_rule_fusion_pointwise;
+extern const struct ks_rule ks_rule_loss_logits;
 extern const struct ks_rule ks_rule_cudnn_retuning;
 extern const struct ks_rule ks_rule_memory_growth;
 extern const struct ks_rule ks_rule_memory_allocator_churn;

@@ -59,8 +59,13 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "Gradients can travel during the backward pass (buckets of 25 MB, no "
         "find_unused_parameters), %s, and less often with gradient accumulation under no_sync().",
         exposed_ms, is_fp32(facts) ? "in 16 bits in place of fp32" : "compressed");
-    finding->fix_code = "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
-                        "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
+    finding->fix_code =
+        is_fp32(facts)
+            ? "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+              "model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
+            : "from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook\n"
+              "state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2)\n"
+              "model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)  # compare the loss";
     finding->verify = "kscope report rank*.json  # with the fix: exposed communication is shorter";
     const struct ks_evidence evidence[] = {
         {"exposed_transfer", (double)exposed_ns(comm), "ns"},

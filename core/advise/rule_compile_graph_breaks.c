@@ -94,7 +94,7 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
         "a break comes back.",
         what ? what : "", reason.len > 0 ? " The compiler says: \"" : "", (int)reason.len,
         reason.ptr ? reason.ptr : "", reason.len > 0 ? "\"." : "");
-    finding->fix_code = "TORCH_LOGS=graph_breaks python train.py\n"
+    finding->fix_code = "torch._logging.set_logs(graph_breaks=True)\n"
                         "model = torch.compile(model, fullgraph=True)";
 }
 

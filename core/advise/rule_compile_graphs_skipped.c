@@ -136,7 +136,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "the CPU, sizes that change, operators that cannot be captured.",
         cost->single.count, cost->single.launches, (double)cost->single.host_ns / 1e6,
         cost->replays.count);
-    finding.fix_code = "TORCH_LOGS=perf_hints,cudagraphs python train.py";
+    finding.fix_code = "torch._logging.set_logs(perf_hints=True, cudagraphs=True)";
     const struct ks_evidence evidence[] = {
         {"graphs_launched_singly", cost->single.count, "count"},
         {"their_launches", cost->single.launches, "count"},

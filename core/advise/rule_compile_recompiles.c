@@ -74,7 +74,7 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
             "the guard that fails; mark sizes that change as dynamic, and keep numbers and objects "
             "that change out of the compiled function.",
             compiles->compiles, ms);
-        finding->fix_code = "TORCH_LOGS=recompiles python train.py\n"
+        finding->fix_code = "torch._logging.set_logs(recompiles=True)  # as TORCH_LOGS=recompiles\n"
                             "model = torch.compile(model, dynamic=True)";
         return;
     }

@@ -132,9 +132,10 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
          "torch.backends.cudnn.benchmark = False", write_convolutions},
         {&facts->work.plans, KS_REPLAY_PLANNED, "attention_plans",
          "cuDNN plans attention again for each new length",
-         "with torch.nn.attention.sdpa_kernel(\n"
-         "    [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]): ...\n"
-         "torch.backends.cuda.enable_cudnn_sdp(False)  # or: for the whole program",
+         "from torch.nn.attention import SDPBackend, sdpa_kernel\n\n"
+         "with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):\n"
+         "    output = model(batch)\n"
+         "torch.backends.cuda.enable_cudnn_sdp(False)  # or this, for the whole program",
          write_attention},
     };
     if (!ks_gpu_step_can_judge(facts, check)) {

@@ -136,7 +136,8 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
         stall->period, (double)stall->excess_ns / (double)stall->outliers / 1e6,
         (double)excess_ns / 1e6);
     finding.fix_code = "gc.disable()                      # gc.collect() between epochs\n"
-                       "torch.distributed.checkpoint.async_save(state, checkpoint_id=path)";
+                       "from torch.distributed.checkpoint import async_save\n"
+                       "async_save(state, checkpoint_id=path)";
     finding.verify = "kscope run --steps 1:1:32 train.py  # with the fix: steps are alike";
     const struct ks_evidence evidence[] = {
         {"period", (double)stall->period, "count"},

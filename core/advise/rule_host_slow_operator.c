@@ -89,8 +89,6 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
         (int)name.len, name.ptr, (double)slow->own_ns / 1e6, slow->cost.count,
         dims_len > 0 ? " (inputs " : "", dims_len, dims.ptr, dims_len > 0 ? ")" : "",
         usual_text(slow, out));
-    finding->fix_code = "kscope query TRACE \"select name, input_shapes, dur_ns from slice "
-                        "order by dur_ns desc limit 20\"";
 }
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,

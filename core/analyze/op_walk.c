@@ -29,6 +29,8 @@ static enum ks_status close_rows(struct walker *w, int64_t now_ns, struct ks_err
             parent->child_ns = ks_sum_add(parent->child_ns, ks_sum_sub(row.end_ns, row.start_ns));
             parent->launches += row.launches;
             parent->graph_launches += row.graph_launches;
+            parent->inner_ns = ks_sum_add(parent->inner_ns, row.device_ns);
+            parent->inner_launches += row.launches;
             parent->syncs += row.syncs;
         }
         KS_TRY(w->visit(w->user, walk, &row, err));
@@ -71,8 +73,10 @@ static enum ks_status note_link(struct walker *w, size_t i, struct ks_err *err)
 {
     const struct ks_link_cols *col = &w->links.col;
     KS_TRY(close_rows(w, col->start_ns[i], err));
-    if (w->walk.open_count > 0 && col->gpu_count[i] > 0) {
-        struct ks_op_row *row = &w->walk.open[w->walk.open_count - 1];
+    size_t open = w->walk.open_count;
+    w->walk.loose_launches += col->gpu_count[i] > 0 && (open == 0 || !w->walk.open[open - 1].is_op);
+    if (open > 0 && col->gpu_count[i] > 0) {
+        struct ks_op_row *row = &w->walk.open[open - 1];
         row->device_ns =
             ks_sum_add(row->device_ns, ks_sum_sub(col->gpu_end_ns[i], col->gpu_first_ns[i]));
         row->launches++;
@@ -178,6 +182,7 @@ static enum ks_status walk_lane(struct walker *w, const struct ks_lane *lane, st
     const struct ks_lane *links = ks_trace_lane_find(trace, KS_TABLE_link, lane->track);
     w->walk.lane = lane->track;
     w->walk.open_count = 0;
+    w->walk.loose_launches = 0;
     w->link = 0;
     w->has_links = links != NULL;
     w->links = (struct ks_link_scan){0};

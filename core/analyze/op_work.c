@@ -24,7 +24,11 @@ static unsigned class_of_aten(struct ks_str name)
     } known[] = {
         {"convolution_backward", KS_OP_CONVOLUTION},
         {"mm", KS_OP_PRODUCT},
-        {"addmm", KS_OP_PRODUCT},
+        {"addmm", KS_OP_PRODUCT | KS_OP_WEIGHTED},
+        {"linear", KS_OP_WEIGHTED},
+        {"conv1d", KS_OP_WEIGHTED},
+        {"conv2d", KS_OP_WEIGHTED},
+        {"conv3d", KS_OP_WEIGHTED},
         {"_addmm_activation", KS_OP_PRODUCT},
         {"bmm", KS_OP_PRODUCT | KS_OP_BATCHED},
         {"baddbmm", KS_OP_PRODUCT | KS_OP_BATCHED},
@@ -73,6 +77,14 @@ unsigned ks_op_class_of(struct ks_str name)
     if (ks_str_starts(name, node) && ends_with(name, KS_STR("mmBackward0"))) {
         class |= KS_OP_PRODUCT_BACKWARD;
     }
+    if (ends_with(name, KS_STR("torch::autograd::AccumulateGrad"))) {
+        class |= KS_OP_ACCUMULATE;
+    }
+    if (ks_str_starts(name, KS_STR("Torch-Compiled Region")) ||
+        ks_str_starts(name, KS_STR("CompiledFunction")) ||
+        ks_str_starts(name, KS_STR("## Call CompiledFxGraph"))) {
+        class |= KS_OP_COMPILED;
+    }
     return class;
 }
 
@@ -80,7 +92,7 @@ unsigned ks_op_work_class(struct ks_op_work *work, uint32_t name)
 {
     if (work->classes[name] == 0) {
         struct ks_str text = ks_trace_str(work->analyzer->trace, (struct ks_strid){name});
-        work->classes[name] = (uint16_t)ks_op_class_of(text);
+        work->classes[name] = (uint32_t)ks_op_class_of(text);
     }
     return work->classes[name];
 }
@@ -96,6 +108,11 @@ const struct ks_op_row *ks_op_work_around(struct ks_op_work *work, const struct 
         }
     }
     return NULL;
+}
+
+bool ks_op_work_is_inside(struct ks_op_work *work, const struct ks_op_walk *walk, unsigned class)
+{
+    return ks_op_work_around(work, walk, class) != NULL;
 }
 
 /* ------------------------------------------------------------ sums and means */
@@ -171,6 +188,8 @@ static const struct part parts[] = {
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
     {ks_slow_create, ks_slow_note, ks_slow_publish, ks_slow_release},
     {ks_compiled_create, ks_compiled_note, ks_compiled_publish, ks_compiled_release},
+    {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release},
+    {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release},
 };
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,
@@ -199,6 +218,13 @@ static int compare_spans(const void *left, const void *right)
     return (a->marks > b->marks) - (a->marks < b->marks);
 }
 
+void ks_op_work_sort_spans(struct ks_op_work *work)
+{
+    if (work->span_count > 0) {
+        qsort(work->spans, work->span_count, sizeof(*work->spans), compare_spans);
+    }
+}
+
 static enum ks_status publish_spans(struct ks_op_work *work, struct ks_err *err)
 {
     struct ks_facts *facts = work->analyzer->facts;
@@ -207,8 +233,8 @@ static enum ks_status publish_spans(struct ks_op_work *work, struct ks_err *err)
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep spans of work: count=%zu",
                        work->span_count);
     }
+    ks_op_work_sort_spans(work);
     if (work->span_count > 0) {
-        qsort(work->spans, work->span_count, sizeof(*spans), compare_spans);
         memcpy(spans, work->spans, work->span_count * sizeof(*spans));
     }
     facts->work.spans = spans;
@@ -220,10 +246,11 @@ static enum ks_status run(struct ks_op_work *work, struct ks_err *err)
 {
     struct ks_analyzer *analyzer = work->analyzer;
     work->classes =
-        ks_new(&analyzer->scratch, uint16_t, (size_t)ks_trace_str_count(analyzer->trace) + 1);
+        ks_new(&analyzer->scratch, uint32_t, (size_t)ks_trace_str_count(analyzer->trace) + 1);
     if (!work->classes) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot classify operators");
     }
+    KS_TRY(ks_traffic_create(work, err));
     for (size_t i = 0; i < KS_COUNT_OF(parts); i++) {
         KS_TRY(parts[i].create(work, err));
     }
@@ -248,6 +275,7 @@ enum ks_status ks_op_work_compute(struct ks_analyzer *analyzer, struct ks_err *e
             parts[i].release(&work);
         }
     }
+    ks_traffic_release(&work);
     ks_free(work.spans);
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef KS_ANALYZE_OP_WORK_H
 #define KS_ANALYZE_OP_WORK_H
 
+#include "analyze/op_traffic.h"
 #include "analyze/op_walk.h"
 #include "analyze/replay.h"
 
@@ -16,13 +17,16 @@ enum {
     KS_OP_MATH = 32,      /* scaled_dot_product_attention by single operators */
     KS_OP_EFFICIENT = 64, /* ... by its memory-efficient kernel */
     KS_OP_FOREACH = 128,
-    KS_OP_FUSED_STEP = 256,         /* of an optimizer */
-    KS_OP_PRODUCT_BACKWARD = 512,   /* node of the backward pass */
-    KS_OP_CUDNN_ATTENTION = 1024,   /* scaled_dot_product_attention by cuDNN */
-    KS_OP_REGION = 2048,            /* code that torch.compile made of a function */
-    KS_OP_GRAPH = 4096,             /* compiled graph, the work of such code */
-    KS_OP_LOOKUP = 8192,            /* compiled code is looked for */
-    KS_OP_GRAPH_BACKWARD = 1 << 14, /* ... of a backward pass */
+    KS_OP_FUSED_STEP = 256,          /* of an optimizer */
+    KS_OP_PRODUCT_BACKWARD = 512,    /* node of the backward pass */
+    KS_OP_COMPILED = 1024,           /* code of a compiler runs in it */
+    KS_OP_ACCUMULATE = 2048,         /* adds a gradient to that of the batches before */
+    KS_OP_WEIGHTED = 4096,           /* layer whose second and third input are weight and bias */
+    KS_OP_CUDNN_ATTENTION = 1 << 13, /* scaled_dot_product_attention by cuDNN */
+    KS_OP_REGION = 1 << 14,          /* code that torch.compile made of a function */
+    KS_OP_GRAPH = 1 << 15,           /* compiled graph, the work of such code */
+    KS_OP_GRAPH_BACKWARD = 1 << 16,  /* ... of a backward pass */
+    KS_OP_LOOKUP = 1 << 17,          /* compiled code is looked for */
 };
 
 /* State of the parts. */
@@ -32,10 +36,14 @@ struct ks_attention_parts;
 struct ks_product_parts;
 struct ks_slow_parts;
 struct ks_compiled_parts;
+struct ks_traffic_parts;
+struct ks_pointwise_parts;
+struct ks_logits_parts;
+struct ks_cast_parts;
 
 struct ks_op_work {
     struct ks_analyzer *analyzer;
-    uint16_t *classes; /* by string id: KS_OP_* */
+    uint32_t *classes; /* by string id: KS_OP_* */
     struct ks_work_span *spans;
     size_t span_count;
     size_t span_capacity;
@@ -45,6 +53,10 @@ struct ks_op_work {
     struct ks_product_parts *products;
     struct ks_slow_parts *slow;
     struct ks_compiled_parts *compiled;
+    struct ks_traffic_parts *traffic;
+    struct ks_pointwise_parts *pointwise;
+    struct ks_logits_parts *logits;
+    struct ks_cast_parts *casts;
 };
 
 unsigned ks_op_class_of(struct ks_str name);
@@ -60,6 +72,19 @@ void ks_op_work_mean(const struct ks_op_work *work, struct ks_work_cost *cost);
 int64_t ks_op_work_mean_ns(const struct ks_op_work *work, int64_t ns);
 enum ks_status ks_op_work_add_span(struct ks_op_work *work, const struct ks_work_span *span,
                                    struct ks_err *err) KS_MUST_CHECK;
+
+/* Has one of the rows around the walk's row this class? */
+bool ks_op_work_is_inside(struct ks_op_work *work, const struct ks_op_walk *walk, unsigned class);
+/* `*traffic` NULL: the operator launches nothing itself, is none of op_traffic.h, or its shapes are
+ * not known. Good until the next call. */
+enum ks_status ks_op_work_traffic(struct ks_op_work *work, const struct ks_op_row *row,
+                                  const struct ks_traffic **traffic, struct ks_err *err)
+    KS_MUST_CHECK;
+enum ks_status ks_traffic_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_traffic_release(struct ks_op_work *work);
+
+/* Sorts the spans so far, by thread and time. */
+void ks_op_work_sort_spans(struct ks_op_work *work);
 
 /* Each part: made, told of each row, told that the source is over, released. */
 enum ks_status ks_optimizer_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
@@ -104,5 +129,16 @@ void ks_compiled_release(struct ks_op_work *work);
 enum { KS_OP_SEARCH_MAX = 64 };
 const struct ks_op_row *ks_op_work_around(struct ks_op_work *work, const struct ks_op_walk *walk,
                                           unsigned classes);
+enum ks_status ks_logits_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_logits_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                              const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_logits_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_logits_release(struct ks_op_work *work);
+
+enum ks_status ks_pointwise_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_pointwise_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                                 const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_pointwise_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_pointwise_release(struct ks_op_work *work);
 
 #endif

@@ -113,6 +113,37 @@ struct ks_compiled_cost {
 
 enum { KS_SLOW_NS_MIN = 1000 * 1000 };
 
+enum { KS_CHAIN_OPS_MAX = 8 };
+
+/* Chains of kernels that do little but read and write memory, of which a compiler makes one. */
+struct ks_pointwise_cost {
+    struct ks_work_cost cost; /* count: chains */
+    int64_t kept_ns[2];       /* of the device's time, when each is one kernel: at least, at most */
+    double kept_launches;
+    double bytes;                          /* read and written */
+    double kept_bytes[2];                  /* by one kernel for each */
+    double length;                         /* kernels of the chain that loses most ... */
+    struct ks_strid ops[KS_CHAIN_OPS_MAX]; /* ... its first operators ... */
+    size_t op_count;
+    struct ks_strid op; /* ... and the one that takes longest */
+};
+
+enum { KS_VOCABULARY_MIN = 32768 };
+
+/* What operators do with logits of a large vocabulary, from the cast to their gradient. */
+struct ks_logits_cost {
+    struct ks_work_cost cost; /* all operators over tensors with this last dimension */
+    int64_t kept_ns[2];       /* of the device's time, by a fused loss: at least, at most */
+    double bytes;             /* read and written, a step */
+    double kept_bytes;        /* by a fused loss */
+    double losses;            /* a step */
+    double written_bytes;     /* forward, for one loss */
+    bool is_training;
+    int64_t rows;
+    int64_t columns;
+    struct ks_strid op; /* that takes longest */
+};
+
 struct ks_work_costs {
     struct ks_work_span *spans; /* by thread and time */
     size_t span_count;
@@ -123,6 +154,8 @@ struct ks_work_costs {
     struct ks_product_cost products;
     struct ks_slow_cost slow;
     struct ks_compiled_cost compiled;
+    struct ks_pointwise_cost pointwise;
+    struct ks_logits_cost logits;
 };
 
 #endif

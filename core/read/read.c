@@ -1,7 +1,5 @@
 #include "read/read.h"
 
-#include <sys/stat.h>
-
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/proc.h"
@@ -225,16 +223,15 @@ static bool is_not_a_trace(enum ks_status status)
     return status == KS_ERR_FORMAT || status == KS_ERR_UNSUPPORTED || status == KS_ERR_IO;
 }
 
-/* A pipe has no size: then only what has been read can be said. */
 static void count_bytes(const struct ks_file_list *files, struct ks_progress *progress)
 {
     uint64_t total = 0;
     for (size_t i = 0; progress && i < files->count; i++) {
-        struct stat info;
-        if (stat(files->list[i].path, &info) != 0 || !S_ISREG(info.st_mode)) {
+        uint64_t size = 0;
+        if (!ks_input_size(files->list[i].path, &size)) {
             return;
         }
-        total += (uint64_t)info.st_size;
+        total += size;
     }
     ks_progress_add_total(progress, total);
 }

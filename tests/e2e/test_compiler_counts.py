@@ -38,9 +38,7 @@ def test_breaks_and_skipped_graphs(monkeypatch):
 
 
 def test_a_function_that_was_given_up(monkeypatch):
-    found = counts_of(
-        monkeypatch, frames=Counter(total=1), unimplemented=Counter({"x" * 500: 1})
-    )
+    found = counts_of(monkeypatch, frames=Counter(total=1), unimplemented=Counter({"x" * 500: 1}))
     assert (found["functions_compiled"], found["graph_breaks"]) == (0, 0)
     assert found["graph_break_reason"] == "x" * compiler_counts.REASON_LEN_MAX
 
