@@ -37,6 +37,9 @@ static const struct ks_rule *const rules[] = {
     &ks_rule_serve_host_gap,
     &ks_rule_fsdp_exposed_gather,
     &ks_rule_gpu_throttled,
+    &ks_rule_host_slow_operator,
+    &ks_rule_compile_graph_breaks,
+    &ks_rule_compile_graphs_skipped,
 };
 
 const struct ks_rule *ks_rule_at(size_t index)

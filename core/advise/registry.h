@@ -40,5 +40,8 @@ extern const struct ks_rule ks_rule_kv_concat;
 extern const struct ks_rule ks_rule_kv_disabled;
 extern const struct ks_rule ks_rule_inference_unbatched;
 extern const struct ks_rule ks_rule_serve_host_gap;
+extern const struct ks_rule ks_rule_host_slow_operator;
+extern const struct ks_rule ks_rule_compile_graph_breaks;
+extern const struct ks_rule ks_rule_compile_graphs_skipped;
 
 #endif

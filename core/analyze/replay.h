@@ -56,13 +56,18 @@ enum {
     KS_REPLAY_CAST = 1024,          /* casts of weights */
     KS_REPLAY_GRADIENT_CAST = 2048, /* ... of their gradients */
     KS_REPLAY_ACCUMULATED = 4096,   /* ... adding these to those of the batches before */
-    KS_REPLAY_CACHE = 1 << 16,      /* keys and values of all tokens, copied for a new one */
-    KS_REPLAY_PREFIX = 1 << 17,     /* forward passes over tokens that one before has seen */
-    KS_REPLAY_READING = 1 << 18,    /* the host of an engine reads results ... */
-    KS_REPLAY_READ_GAP = 1 << 19,   /* ... and looks at them before the next iteration */
-    KS_REPLAY_GATHER = 1 << 20,     /* gathers of sharded parameters */
-    KS_REPLAY_SCATTER = 1 << 21,    /* sums of their gradients */
-    KS_REPLAY_SHRINKS_MAX = 4,
+    KS_REPLAY_PLANNED = 1 << 13,    /* attention that cuDNN makes plans for */
+    KS_REPLAY_SLOW = 1 << 14,       /* an operator that takes the host long by itself */
+    KS_REPLAY_EAGER = 1 << 15,      /* operators between the graphs of a compiled function */
+    KS_REPLAY_GLUE = 1 << 16,       /* entering compiled code again */
+    KS_REPLAY_SINGLE = 1 << 17,     /* compiled graphs that launch their kernels one by one */
+    KS_REPLAY_CACHE = 1 << 18,      /* keys and values of all tokens, copied for a new one */
+    KS_REPLAY_PREFIX = 1 << 19,     /* forward passes over tokens that one before has seen */
+    KS_REPLAY_READING = 1 << 20,    /* the host of an engine reads results ... */
+    KS_REPLAY_READ_GAP = 1 << 21,   /* ... and looks at them before the next iteration */
+    KS_REPLAY_GATHER = 1 << 22,     /* gathers of sharded parameters */
+    KS_REPLAY_SCATTER = 1 << 23,    /* sums of their gradients */
+    KS_REPLAY_SHRINKS_MAX = 8,
 };
 
 /* Of what has one of the marks, parts of the host's time and of the GPU's stay. Marks 0: nothing
