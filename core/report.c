@@ -27,6 +27,7 @@ struct ks_report {
     struct ks_facts facts;
     struct ks_findings findings; /* of our rules: what the cache keeps */
     struct ks_findings extended; /* with those of the user's rules; empty: there are none */
+    struct ks_opportunities opportunities;
     struct ks_view view;
     char cgroup[160]; /* words of the monitor of `kscope run` */
 };
@@ -177,6 +178,7 @@ static enum ks_status read_input(struct ks_report *report, struct ks_stacks_list
 
 static void release_results(struct ks_report *report)
 {
+    ks_opportunities_release(&report->opportunities);
     ks_findings_release(&report->extended);
     ks_findings_release(&report->findings);
     ks_facts_release(&report->facts);
@@ -217,6 +219,11 @@ static enum ks_status find_or_read(struct ks_report *report, struct ks_err *err)
     report->view.trace = report->trace;
     report->view.facts = &report->facts;
     report->view.findings = &report->findings;
+    report->view.opportunities = &report->opportunities;
+    if (status == KS_OK) {
+        status = ks_opportunities_compute(&report->facts, &report->findings, &report->opportunities,
+                                          err);
+    }
     report->is_open = status == KS_OK;
     options->progress = NULL; // who opened the report has seen it
     return status;

@@ -137,6 +137,7 @@ static const struct part parts[] = {
     {ks_retuning_create, ks_retuning_note, ks_retuning_publish, ks_retuning_release},
     {ks_attention_create, ks_attention_note, ks_attention_publish, ks_attention_release},
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
+    {ks_rates_create, ks_rates_note, ks_rates_publish, NULL},
 };
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,

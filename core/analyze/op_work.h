@@ -25,6 +25,7 @@ struct ks_optimizer_parts;
 struct ks_retuning_parts;
 struct ks_attention_parts;
 struct ks_product_parts;
+struct ks_rate_parts;
 
 struct ks_op_work {
     struct ks_analyzer *analyzer;
@@ -36,6 +37,7 @@ struct ks_op_work {
     struct ks_retuning_parts *retuning;
     struct ks_attention_parts *attention;
     struct ks_product_parts *products;
+    struct ks_rate_parts *rates;
 };
 
 unsigned ks_op_class_of(struct ks_str name);
@@ -75,5 +77,10 @@ enum ks_status ks_products_note(struct ks_op_work *work, const struct ks_op_walk
                                 const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_products_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_products_release(struct ks_op_work *work);
+
+enum ks_status ks_rates_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_rates_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                             const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_rates_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

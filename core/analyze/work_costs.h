@@ -3,6 +3,7 @@
 #ifndef KS_ANALYZE_WORK_COSTS_H
 #define KS_ANALYZE_WORK_COSTS_H
 
+#include "analyze/gpu_peaks.h"
 #include "store/strpool.h"
 
 enum { KS_COST_STEPS_MAX = 16 };
@@ -79,6 +80,22 @@ struct ks_product_cost {
     int64_t sizes[3]; /* rows, inner, columns */
 };
 
+/* Work of one kind in a mean complete step: what it computes and moves, and how long it takes. */
+struct ks_rate {
+    double flops;
+    double bytes; /* at least */
+    int64_t device_ns;
+};
+
+/* How fast a step works (docs/opportunities.md). What is not known has no part in it. */
+struct ks_rate_costs {
+    struct ks_rate products[KS_NUMBER_KINDS]; /* with attention */
+    enum ks_number_kind fp32_kind;            /* how products in fp32 are computed */
+    struct ks_rate thin;                      /* products and attention that the memory limits */
+    struct ks_rate convolutions;              /* FLOPs: those of the operators */
+    struct ks_rate moves;                     /* other operators of known sizes */
+};
+
 struct ks_work_costs {
     struct ks_work_span *spans; /* by thread and time */
     size_t span_count;
@@ -86,6 +103,7 @@ struct ks_work_costs {
     struct ks_retuning_cost retuning;
     struct ks_attention_cost attention[KS_ATTENTION_KINDS];
     struct ks_product_cost products;
+    struct ks_rate_costs rates;
 };
 
 #endif
