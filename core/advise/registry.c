@@ -15,6 +15,7 @@ static const struct ks_rule *const rules[] = {
     &ks_rule_comm_small_buckets,     &ks_rule_comm_redundant_sync,
     &ks_rule_comm_fp32_payload,      &ks_rule_host_periodic_stall,
     &ks_rule_cpu_oversubscribed,     &ks_rule_cpu_throttled,
+    &ks_rule_input_padding,
 };
 
 const struct ks_rule *ks_rule_at(size_t index)
