@@ -5,6 +5,7 @@
 #include "advise/findings.h"
 
 extern const struct ks_rule ks_rule_input_starved;
+extern const struct ks_rule ks_rule_input_padding;
 extern const struct ks_rule ks_rule_sync_host;
 extern const struct ks_rule ks_rule_launch_bound;
 extern const struct ks_rule ks_rule_host_python_gap;

@@ -247,6 +247,7 @@ static const struct part parts[] = {
     {ks_prefixes_create, ks_prefixes_note, ks_prefixes_publish, ks_prefixes_release},
     {ks_calls_create, ks_calls_note, ks_calls_publish, ks_calls_release},
     {ks_readings_create, ks_readings_note, ks_readings_publish, ks_readings_release},
+    {ks_rates_create, ks_rates_note, ks_rates_publish, NULL},
 };
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,

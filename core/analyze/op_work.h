@@ -46,6 +46,7 @@ struct ks_cache_parts;
 struct ks_prefix_parts;
 struct ks_call_parts;
 struct ks_reading_parts;
+struct ks_rate_parts;
 
 struct ks_op_work {
     struct ks_analyzer *analyzer;
@@ -67,6 +68,7 @@ struct ks_op_work {
     struct ks_prefix_parts *prefixes;
     struct ks_call_parts *calls;
     struct ks_reading_parts *readings;
+    struct ks_rate_parts *rates;
 };
 
 unsigned ks_op_class_of(struct ks_str name);
@@ -180,5 +182,9 @@ enum ks_status ks_readings_note(struct ks_op_work *work, const struct ks_op_walk
                                 const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_readings_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_readings_release(struct ks_op_work *work);
+enum ks_status ks_rates_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_rates_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                             const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_rates_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 
 #endif
