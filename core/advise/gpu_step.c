@@ -106,6 +106,7 @@ struct ks_replay_change ks_gpu_step_repaired(const struct ks_facts *facts)
     change.shrinks[0] = ks_optimizer_unfused_repair(facts);
     change.shrinks[1] = ks_attention_materialized_repair(facts);
     change.shrinks[2] = ks_fusion_pointwise_repair(facts);
+    change.shrinks[3] = ks_precision_cast_churn_repair(facts);
     return change;
 }
 

@@ -27,11 +27,13 @@ int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean);
 /* Idle time while the host launches, less what these rules explain of it. */
 int64_t ks_gpu_step_launching_ns(const struct ks_mean_step *mean);
 
-/* What the rules optimizer.unfused, attention.materialized and fusion.pointwise take out, about in
- * the middle of their bounds; marks 0: they find nothing. */
+/* What the rules optimizer.unfused, attention.materialized, fusion.pointwise and
+ * precision.cast_churn take out, about in the middle of their bounds; marks 0: they find nothing.
+ */
 struct ks_replay_shrink ks_optimizer_unfused_repair(const struct ks_facts *facts);
 struct ks_replay_shrink ks_attention_materialized_repair(const struct ks_facts *facts);
 struct ks_replay_shrink ks_fusion_pointwise_repair(const struct ks_facts *facts);
+struct ks_replay_shrink ks_precision_cast_churn_repair(const struct ks_facts *facts);
 
 /* The recorded steps after the repair of what these rules and those of the host explain: what
  * launch.bound and batch.too_small start from. */

@@ -9,13 +9,14 @@ static const struct ks_rule *const rules[] = {
     &ks_rule_matmul_misaligned,      &ks_rule_attention_backend,
     &ks_rule_attention_materialized, &ks_rule_layout_transposes,
     &ks_rule_fusion_pointwise,       &ks_rule_loss_logits,
-    &ks_rule_cudnn_retuning,         &ks_rule_memory_growth,
-    &ks_rule_memory_allocator_churn, &ks_rule_inference_grad_enabled,
-    &ks_rule_compile_recompiles,     &ks_rule_ranks_straggler,
-    &ks_rule_ranks_imbalance,        &ks_rule_comm_exposed,
-    &ks_rule_comm_small_buckets,     &ks_rule_comm_redundant_sync,
-    &ks_rule_comm_fp32_payload,      &ks_rule_host_periodic_stall,
-    &ks_rule_cpu_oversubscribed,     &ks_rule_cpu_throttled,
+    &ks_rule_precision_cast_churn,   &ks_rule_cudnn_retuning,
+    &ks_rule_memory_growth,          &ks_rule_memory_allocator_churn,
+    &ks_rule_inference_grad_enabled, &ks_rule_compile_recompiles,
+    &ks_rule_ranks_straggler,        &ks_rule_ranks_imbalance,
+    &ks_rule_comm_exposed,           &ks_rule_comm_small_buckets,
+    &ks_rule_comm_redundant_sync,    &ks_rule_comm_fp32_payload,
+    &ks_rule_host_periodic_stall,    &ks_rule_cpu_oversubscribed,
+    &ks_rule_cpu_throttled,
 };
 
 const struct ks_rule *ks_rule_at(size_t index)

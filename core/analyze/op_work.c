@@ -26,6 +26,8 @@ static unsigned class_of_aten(struct ks_str name)
         {"mm", KS_OP_PRODUCT},
         {"addmm", KS_OP_PRODUCT | KS_OP_WEIGHTED},
         {"linear", KS_OP_WEIGHTED},
+        {"to", KS_OP_CAST},
+        {"_to_copy", KS_OP_CAST},
         {"conv1d", KS_OP_WEIGHTED},
         {"conv2d", KS_OP_WEIGHTED},
         {"conv3d", KS_OP_WEIGHTED},
@@ -159,6 +161,7 @@ static const struct part parts[] = {
     {ks_retuning_create, ks_retuning_note, ks_retuning_publish, ks_retuning_release},
     {ks_attention_create, ks_attention_note, ks_attention_publish, ks_attention_release},
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
+    {ks_casts_create, ks_casts_note, ks_casts_publish, ks_casts_release},
     {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release},
     {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release},
 };

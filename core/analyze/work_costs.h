@@ -110,6 +110,17 @@ struct ks_logits_cost {
     struct ks_strid op; /* that takes longest */
 };
 
+/* Weights in fp32 that autocast turns into half precision. */
+struct ks_cast_cost {
+    struct ks_work_cost cost;        /* in the forward pass */
+    struct ks_work_cost gradients;   /* nodes that cast their gradients back */
+    struct ks_work_cost accumulated; /* nodes that add these to those of the passes before */
+    double passes;                   /* forward passes with casts, for each step of an optimizer */
+    bool is_training;
+    struct ks_strid op; /* of the longest cast */
+    struct ks_strid dims;
+};
+
 struct ks_work_costs {
     struct ks_work_span *spans; /* by thread and time */
     size_t span_count;
@@ -119,6 +130,7 @@ struct ks_work_costs {
     struct ks_product_cost products;
     struct ks_pointwise_cost pointwise;
     struct ks_logits_cost logits;
+    struct ks_cast_cost casts;
 };
 
 #endif
