@@ -41,6 +41,7 @@ static const struct ks_rule *const rules[] = {
     &ks_rule_compile_graph_breaks,
     &ks_rule_compile_graphs_skipped,
     &ks_rule_input_padding,
+    &ks_rule_precision_cast_churn,
 };
 
 const struct ks_rule *ks_rule_at(size_t index)
