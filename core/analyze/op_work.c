@@ -51,6 +51,28 @@ static unsigned class_of_aten(struct ks_str name)
                                                               : 0u;
 }
 
+/* FullyShardedDataParallel's annotations are those of FSDP1. */
+static unsigned class_of_sharding(struct ks_str name)
+{
+    static const struct {
+        const char *begin;
+        unsigned class;
+    } known[] = {
+        {"FSDP::all_gather_copy", 0},
+        {"FSDP::all_gather", KS_OP_GATHER},
+        {"FSDP::post_backward", KS_OP_SCATTER},
+        {"FSDP::root_post_backward", KS_OP_SCATTER},
+        {"FullyShardedDataParallel._pre_", KS_OP_GATHER},
+        {"FullyShardedDataParallel._post_backward", KS_OP_SCATTER},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(known); i++) {
+        if (ks_str_starts(name, ks_str_from(known[i].begin))) {
+            return known[i].class;
+        }
+    }
+    return 0;
+}
+
 /* Rows that compiled code leaves. */
 static unsigned class_of_compiled(struct ks_str name)
 {
@@ -73,6 +95,9 @@ unsigned ks_op_class_of(struct ks_str name)
     unsigned class = KS_OP_KNOWN | class_of_compiled(name);
     if (ks_str_starts(name, aten)) {
         class |= class_of_aten((struct ks_str){name.ptr + aten.len, name.len - aten.len});
+    }
+    if (ks_str_starts(name, KS_STR("F"))) {
+        class |= class_of_sharding(name);
     }
     if (ks_str_starts(name, node) && ends_with(name, KS_STR("mmBackward0"))) {
         class |= KS_OP_PRODUCT_BACKWARD;
@@ -162,6 +187,32 @@ void ks_op_work_mean(const struct ks_op_work *work, struct ks_work_cost *cost)
     cost->device_ns = ks_op_work_mean_ns(work, cost->device_ns);
 }
 
+bool ks_op_work_has_copy(const struct ks_op_work *work, uint32_t lane, int64_t from_ns,
+                         int64_t until_ns, enum ks_copy_way way)
+{
+    const struct ks_gpu_copies *copies = &work->analyzer->copies;
+    size_t begin = 0;
+    size_t end = copies->count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        const struct ks_gpu_copy *copy = &copies->items[middle];
+        bool is_before =
+            copy->launch_lane != lane ? copy->launch_lane < lane : copy->launch_ns < from_ns;
+        begin = is_before ? middle + 1 : begin;
+        end = is_before ? end : middle;
+    }
+    for (size_t i = begin; i < copies->count; i++) {
+        const struct ks_gpu_copy *copy = &copies->items[i];
+        if (copy->launch_lane != lane || copy->launch_ns >= until_ns) {
+            return false;
+        }
+        if (copy->way == way) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum ks_status ks_op_work_add_span(struct ks_op_work *work, const struct ks_work_span *span,
                                    struct ks_err *err)
 {
@@ -173,6 +224,7 @@ enum ks_status ks_op_work_add_span(struct ks_op_work *work, const struct ks_work
 
 /* ------------------------------------------------------------ all parts */
 
+/* A part that keeps nothing has a note alone. */
 struct part {
     enum ks_status (*create)(struct ks_op_work *work, struct ks_err *err);
     enum ks_status (*note)(struct ks_op_work *work, const struct ks_op_walk *walk,
@@ -185,11 +237,16 @@ static const struct part parts[] = {
     {ks_optimizer_create, ks_optimizer_note, ks_optimizer_publish, NULL},
     {ks_retuning_create, ks_retuning_note, ks_retuning_publish, ks_retuning_release},
     {ks_attention_create, ks_attention_note, ks_attention_publish, ks_attention_release},
+    {NULL, ks_shards_note, NULL, NULL},
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
     {ks_slow_create, ks_slow_note, ks_slow_publish, ks_slow_release},
     {ks_compiled_create, ks_compiled_note, ks_compiled_publish, ks_compiled_release},
     {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release},
     {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release},
+    {ks_caches_create, ks_caches_note, ks_caches_publish, ks_caches_release},
+    {ks_prefixes_create, ks_prefixes_note, ks_prefixes_publish, ks_prefixes_release},
+    {ks_calls_create, ks_calls_note, ks_calls_publish, ks_calls_release},
+    {ks_readings_create, ks_readings_note, ks_readings_publish, ks_readings_release},
 };
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,
@@ -252,13 +309,17 @@ static enum ks_status run(struct ks_op_work *work, struct ks_err *err)
     }
     KS_TRY(ks_traffic_create(work, err));
     for (size_t i = 0; i < KS_COUNT_OF(parts); i++) {
-        KS_TRY(parts[i].create(work, err));
+        if (parts[i].create) {
+            KS_TRY(parts[i].create(work, err));
+        }
     }
     for (uint32_t i = 0; i < ks_trace_source_count(analyzer->trace); i++) {
         KS_TRY(ks_op_walk(analyzer, i, note_row, work, err));
     }
     for (size_t i = 0; i < KS_COUNT_OF(parts); i++) {
-        KS_TRY(parts[i].publish(work, err));
+        if (parts[i].publish) {
+            KS_TRY(parts[i].publish(work, err));
+        }
     }
     return publish_spans(work, err);
 }

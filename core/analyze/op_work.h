@@ -27,6 +27,8 @@ enum {
     KS_OP_GRAPH = 1 << 15,           /* compiled graph, the work of such code */
     KS_OP_GRAPH_BACKWARD = 1 << 16,  /* ... of a backward pass */
     KS_OP_LOOKUP = 1 << 17,          /* compiled code is looked for */
+    KS_OP_GATHER = 1 << 18,          /* FSDP brings parameters together */
+    KS_OP_SCATTER = 1 << 19,         /* ... sums up their gradients */
 };
 
 /* State of the parts. */
@@ -40,6 +42,10 @@ struct ks_traffic_parts;
 struct ks_pointwise_parts;
 struct ks_logits_parts;
 struct ks_cast_parts;
+struct ks_cache_parts;
+struct ks_prefix_parts;
+struct ks_call_parts;
+struct ks_reading_parts;
 
 struct ks_op_work {
     struct ks_analyzer *analyzer;
@@ -57,6 +63,10 @@ struct ks_op_work {
     struct ks_pointwise_parts *pointwise;
     struct ks_logits_parts *logits;
     struct ks_cast_parts *casts;
+    struct ks_cache_parts *caches;
+    struct ks_prefix_parts *prefixes;
+    struct ks_call_parts *calls;
+    struct ks_reading_parts *readings;
 };
 
 unsigned ks_op_class_of(struct ks_str name);
@@ -70,6 +80,9 @@ void ks_op_work_add(struct ks_work_cost *cost, const struct ks_op_row *row,
                     const struct ks_step *step);
 void ks_op_work_mean(const struct ks_op_work *work, struct ks_work_cost *cost);
 int64_t ks_op_work_mean_ns(const struct ks_op_work *work, int64_t ns);
+/* Did the thread start a copy this way from `from_ns` on, before `until_ns`? */
+bool ks_op_work_has_copy(const struct ks_op_work *work, uint32_t lane, int64_t from_ns,
+                         int64_t until_ns, enum ks_copy_way way);
 enum ks_status ks_op_work_add_span(struct ks_op_work *work, const struct ks_work_span *span,
                                    struct ks_err *err) KS_MUST_CHECK;
 
@@ -106,6 +119,10 @@ enum ks_status ks_attention_note(struct ks_op_work *work, const struct ks_op_wal
 enum ks_status ks_attention_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_attention_release(struct ks_op_work *work);
 
+/* Keeps nothing but spans. */
+enum ks_status ks_shards_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                              const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+
 enum ks_status ks_products_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_products_note(struct ks_op_work *work, const struct ks_op_walk *walk,
                                 const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
@@ -140,5 +157,28 @@ enum ks_status ks_pointwise_note(struct ks_op_work *work, const struct ks_op_wal
                                  const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_pointwise_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_pointwise_release(struct ks_op_work *work);
+enum ks_status ks_caches_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_caches_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                              const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_caches_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_caches_release(struct ks_op_work *work);
+
+enum ks_status ks_prefixes_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_prefixes_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                                const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_prefixes_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_prefixes_release(struct ks_op_work *work);
+
+enum ks_status ks_calls_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_calls_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                             const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_calls_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_calls_release(struct ks_op_work *work);
+
+enum ks_status ks_readings_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_readings_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                                const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_readings_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_readings_release(struct ks_op_work *work);
 
 #endif

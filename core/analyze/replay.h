@@ -61,6 +61,12 @@ enum {
     KS_REPLAY_EAGER = 1 << 15,      /* operators between the graphs of a compiled function */
     KS_REPLAY_GLUE = 1 << 16,       /* entering compiled code again */
     KS_REPLAY_SINGLE = 1 << 17,     /* compiled graphs that launch their kernels one by one */
+    KS_REPLAY_CACHE = 1 << 18,      /* keys and values of all tokens, copied for a new one */
+    KS_REPLAY_PREFIX = 1 << 19,     /* forward passes over tokens that one before has seen */
+    KS_REPLAY_READING = 1 << 20,    /* the host of an engine reads results ... */
+    KS_REPLAY_READ_GAP = 1 << 21,   /* ... and looks at them before the next iteration */
+    KS_REPLAY_GATHER = 1 << 22,     /* gathers of sharded parameters */
+    KS_REPLAY_SCATTER = 1 << 23,    /* sums of their gradients */
     KS_REPLAY_SHRINKS_MAX = 8,
 };
 

@@ -144,6 +144,43 @@ struct ks_logits_cost {
     struct ks_strid op; /* that takes longest */
 };
 
+/* Keys and values of all tokens so far, copied with those of a new one behind them. */
+struct ks_cache_cost {
+    struct ks_work_cost cost;
+    double new_elements; /* of the new tokens, a step */
+    double new_part;     /* of all that is copied */
+    int64_t length;      /* of the last text, in tokens */
+    struct ks_strid op;
+};
+
+/* Forward passes over all tokens so far, each of one more than the one before. */
+struct ks_prefix_cost {
+    double passes; /* a step */
+    int64_t length;
+    double weight_bytes; /* of the factors of the products of one pass */
+    double cache_bytes;  /* of the keys and values of one pass */
+    struct ks_strid op;  /* that tells the length */
+    int64_t steps[KS_COST_STEPS_MAX];
+    size_t step_count;
+};
+
+/* Calls of a model with a batch of one that could be one call. */
+struct ks_single_cost {
+    double calls;       /* a step */
+    int64_t together;   /* that could be one; 0: none */
+    bool are_taken;     /* their inputs come out of a tensor that holds several */
+    struct ks_strid op; /* that gets the input */
+    int64_t steps[KS_COST_STEPS_MAX];
+    size_t step_count;
+};
+
+/* Results that the host of an engine reads between iterations, each of which decodes. */
+struct ks_reading_cost {
+    struct ks_work_cost cost; /* of the operators that read */
+    int64_t gap_ns;           /* until the device gets work again; a complete step */
+    struct ks_strid op;
+};
+
 struct ks_work_costs {
     struct ks_work_span *spans; /* by thread and time */
     size_t span_count;
@@ -156,6 +193,15 @@ struct ks_work_costs {
     struct ks_compiled_cost compiled;
     struct ks_pointwise_cost pointwise;
     struct ks_logits_cost logits;
+    struct ks_cache_cost caches;
+    struct ks_prefix_cost prefixes;
+    struct ks_single_cost singles;
+    struct ks_reading_cost readings;
+    struct ks_work_span *passes; /* over prefixes; by thread and time */
+    size_t pass_count;
 };
+
+/* Marks of the stretches of the thread that hold the moment. */
+unsigned ks_work_costs_marks(const struct ks_work_costs *work, uint32_t lane, int64_t ns);
 
 #endif

@@ -9,6 +9,7 @@
 #include "read/parts.h"
 #include "read/read_ahead.h"
 #include "read/reader.h"
+#include "read/run_clocks.h"
 #include "read/run_folder.h"
 #include "read/runs.h"
 #include "store/kst.h"
@@ -338,7 +339,7 @@ static enum ks_status apply_status_files(struct ks_trace_builder *builder, struc
         struct ks_str path = ks_trace_builder_str(builder, source->path);
         KS_TRY(ks_run_folder_apply_status(source, path, err));
     }
-    return KS_OK;
+    return ks_run_clocks_apply(builder, err);
 }
 
 /* Windows first: the stacks of one window say nothing of another. */

@@ -231,6 +231,29 @@ struct ks_process_use {
     int64_t worker_wait_ns; /* that they could run, and no core was free */
 };
 
+/* Why the clock of a GPU is not higher. */
+enum ks_clock_hold {
+    KS_CLOCK_POWER_CAP, /* its limit of power */
+    KS_CLOCK_HEAT,
+    KS_CLOCK_BRAKE,    /* the machine's supply asks for less */
+    KS_CLOCK_HARDWARE, /* one of these two, the driver does not say which */
+    KS_CLOCK_HOLDS,
+};
+
+/* What the driver said of the GPUs of the process while they worked, during all of a `kscope run`;
+ * 0: not known, or none. Of several GPUs all looks count. */
+struct ks_clock_use {
+    int64_t looks;
+    int64_t held[KS_CLOCK_HOLDS];     /* looks with the clock held back */
+    int64_t lost_ppm[KS_CLOCK_HOLDS]; /* 1 - clock / highest clock in these, mean of all looks */
+    int64_t mhz;                      /* mean */
+    int64_t mhz_max;
+    int64_t temperature_c_max;
+    int64_t power_mw; /* mean */
+    int64_t power_limit_mw, power_default_mw;
+    int64_t others_max; /* processes on the same GPU that are not of the program, most */
+};
+
 /* One input file: identity, switches of the recording, counters. */
 struct ks_source {
     struct ks_strid path;
@@ -255,6 +278,7 @@ struct ks_source {
     int64_t cut_step;           /* ... of this number */
     int64_t unprofiled_step_ns; /* of the same run without a profiler; 0 unknown */
     struct ks_process_use process;
+    struct ks_clock_use clocks;
     struct ks_compiler_use compiler;
     struct ks_strid graph_break_reason; /* the most frequent one, 0 unknown */
     bool is_running;                    /* the process that recorded it is still at work */
