@@ -188,6 +188,7 @@ static enum ks_status report_gap(const struct ks_rule *rule, const struct ks_fac
     finding.saving = gap_saving(facts, cpu);
     finding.saving_in_trace = finding.saving;
     finding.title = "Code between operators holds the step up";
+    ks_findings_set_time_place(&finding.where, facts, cpu->source, KS_TIME_QUIET);
     finding.fix_text = ks_findings_text(
         out,
         "Take what runs between operators out of the step: %.1f of %.1f ms a step no operator "

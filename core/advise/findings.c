@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyze/places.h"
+#include "analyze/time_places.h"
 #include "base/err.h"
 #include "measure/sum.h"
 
@@ -331,6 +332,16 @@ void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts,
     if (ks_places_find(facts, op, kind, &match) && 2 * match.share >= 1) {
         where->file = match.place->file;
         where->line = match.place->line;
+    }
+}
+
+void ks_findings_set_time_place(struct ks_where *where, const struct ks_facts *facts,
+                                uint32_t source, enum ks_time_kind kind)
+{
+    const struct ks_time_place *place = ks_time_place_find(facts, source, kind);
+    if (place) {
+        where->file = place->file;
+        where->line = place->line;
     }
 }
 

@@ -101,6 +101,10 @@ void ks_finding_show(struct ks_finding *finding, const struct ks_evidence *list,
  * least half of them do; else leaves them alone. */
 void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts, struct ks_strid op,
                            enum ks_place_kind kind);
+/* Sets file and line to the function that holds the time of this kind, of a source or of any
+ * (KS_TIME_ANY_SOURCE), when frames tell. */
+void ks_findings_set_time_place(struct ks_where *where, const struct ks_facts *facts,
+                                uint32_t source, enum ks_time_kind kind);
 /* Sets the rank of a source, when it is known, and its first complete steps. */
 void ks_findings_set_source(struct ks_where *where, const struct ks_facts *facts, uint32_t source);
 /* How much it weighs, when findings are settled. */

@@ -68,11 +68,8 @@ static enum ks_status add(const struct ks_facts *facts, const double parts[2],
         "that takes a whole batch is many times as fast as one in Python.",
         100 * parts[1], has_place ? ", in " : "", has_place ? (int)fact->function.len : 0,
         has_place ? fact->function.ptr : "", has_place ? "()," : "");
-    finding->fix_code =
-        "dataset = dataset.map(lambda batch: tokenizer(batch[\"text\"], truncation=True), "
-        "batched=True)\n"
-        "loader = DataLoader(dataset, collate_fn=DataCollatorWithPadding(tokenizer), "
-        "num_workers=4)";
+    finding->fix_code = "dataset = [tokenizer(text) for text in samples]  # once, before training\n"
+                        "loader = DataLoader(dataset, batch_size=batch_size)";
     const struct ks_evidence evidence[] = {
         {"tokenizing_of_code", parts[1], "share"},
         {"tokenizing_with_stacks", (double)fact->tokenize_ns, "ns"},

@@ -32,6 +32,11 @@ static const struct ks_image_field place_fields[] = {
 };
 static const struct ks_image_type place_type = KS_IMAGE_TYPE(ks_place, place_fields);
 
+static const struct ks_image_field time_place_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_time_place, file),
+};
+static const struct ks_image_type time_place_type = KS_IMAGE_TYPE(ks_time_place, time_place_fields);
+
 static const struct ks_image_field site_fields[] = {
     KS_IMAGE_REF_TO(struct ks_call_site, place, place_type),
 };
@@ -63,6 +68,7 @@ static const struct ks_image_type mean_step_type = KS_IMAGE_TYPE(ks_mean_step, m
 
 static const struct ks_image_field work_fields[] = {
     KS_IMAGE_ARRAY_OF(struct ks_work_costs, spans, span_count, work_span_type),
+    KS_IMAGE_ARRAY_OF(struct ks_work_costs, passes, pass_count, work_span_type),
 };
 static const struct ks_image_type work_type = KS_IMAGE_TYPE(ks_work_costs, work_fields);
 
@@ -92,6 +98,7 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(places, place_count, place_type),
     ARRAY(place_uses, place_use_count, place_use_type),
     ARRAY(place_calls, place_call_count, place_call_type),
+    ARRAY(time_places, time_place_count, time_place_type),
     ARRAY(syncs, sync_count, site_type),
     ARRAY(copy_sites, copy_site_count, site_type),
     ARRAY(round_trips, round_trip_count, trip_type),

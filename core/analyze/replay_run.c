@@ -75,12 +75,13 @@ static double part_of(const struct run *run, double passed_ns, const struct ks_r
 static void pass_time(struct run *run, int64_t until_ns, const struct ks_replay_point *next)
 {
     double passed_ns = (double)ks_sum_sub(until_ns, run->last_ns);
-    double part = part_of(run, passed_ns, next) * host_part(run);
+    double part = part_of(run, passed_ns, next);
     run->last_ns = until_ns;
     if (run->dropping_threads > 0 || run->memory_calls > 0) {
         return;
     }
     if (run->waiting == UINT32_MAX) {
+        passed_ns *= host_part(run); /* as what recording these rows took, see cost_of */
         double taken_ns = run->debt_ns < passed_ns ? run->debt_ns : passed_ns;
         run->debt_ns -= taken_ns;
         passed_ns -= taken_ns;

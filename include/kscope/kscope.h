@@ -266,6 +266,7 @@ struct ks_convert_options {
     bool gzip;                   /* compress what is written */
     ks_log_cb log;
     void *log_user;
+    struct ks_progress *progress; /* NULL: nobody asks */
 };
 
 /* Hands on the text of a trace, smaller or fit to be shown around (docs/export.md). What is kept
