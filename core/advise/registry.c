@@ -1,9 +1,11 @@
 #include "advise/registry.h"
 
+/* input.tokenize_inline comes before host.python_gap, which leaves to it what it finds. */
 static const struct ks_rule *const rules[] = {
     &ks_rule_input_starved,
     &ks_rule_sync_host,
     &ks_rule_launch_bound,
+    &ks_rule_input_tokenize_inline,
     &ks_rule_host_python_gap,
     &ks_rule_precision_fp32_matmul,
     &ks_rule_copy_pageable,

@@ -6,6 +6,7 @@
 
 extern const struct ks_rule ks_rule_input_starved;
 extern const struct ks_rule ks_rule_input_padding;
+extern const struct ks_rule ks_rule_input_tokenize_inline;
 extern const struct ks_rule ks_rule_sync_host;
 extern const struct ks_rule ks_rule_launch_bound;
 extern const struct ks_rule ks_rule_host_python_gap;
