@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 """Times `kscope report` as a whole process, against its peers or against another commit.
 
-    bench/run.py [--full] [--base REV] [--runs N] [--size-mb MB] [--save FILE] [--tiny]
+    bench/run.py [--full] [--base REV] [--runs N] [--size-mb MB] [--large-mb MB]
+                 [--save FILE] [--tiny]
 
-Inputs are grown from tests/data by tools/gen_trace.py (seed 1) into build/bench/ once. Each round
-runs every program in turn, so that a machine that gets slower slows all of them; the page cache is
-warm. `read-1` reads and seals on one thread (kscope info), `report-2` reports on two and fills an
-empty cache, `again` finds it full; all others use none. Peers:
-simdjson (on-demand, a sum of dur by (cat, name); the limits of those two are against it),
-Python's json.load and a sum over it, and HolisticTraceAnalysis (in .venv-bench; once,
-or in each round with --full). Peak memory is ru_maxrss, which a child inherits from this process:
-so this one loads nothing large. `--base REV` builds that commit in a worktree and compares
-with it instead. Exit status 1 when a limit is missed; `--tiny` only shows that all of this works.
+Inputs are grown from tests/data by tools/gen_trace.py (seed 1) into build/bench/ once: of --size-mb
+for all peers, and of 500 MB in each style of writer for simdjson alone. Each round runs every
+program in turn, so that a machine that gets slower slows all of them; the page cache is warm.
+`read-1` reads and seals on one thread (kscope info), `report-2` reports on two and fills an empty
+cache, `again` finds it full, `gz-2` is report-2 of the compressed input; all others use none.
+Peers: simdjson (on-demand, a sum of dur by (cat, name); the limits of read-1 and report-2 are
+against it), Python's json.load and a sum over it, and HolisticTraceAnalysis (in .venv-bench; once,
+or in each round and of 500 MB as well with --full). Peak memory is ru_maxrss, which a child
+inherits from this process: so this one loads nothing large. `--base REV` builds that commit in a
+worktree and compares with it instead. Exit status 1 when a limit is missed; `--tiny` only shows
+that all of this works.
 """
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -34,15 +38,22 @@ HTA_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 RECORDED = ROOT / "tests" / "oracle" / "hta_recorded.json"
 SOURCES = ("A.optimizer.bad.pt.trace.json.xz", "A.healthy.good.pt.trace.json.gz")
 TINY_SOURCE = "A.recompiles.good.pt.trace.json.gz"
+STYLES = ("classic", "modern", "compact")
+LARGE_MB = 500
 HTA_CHECKED = 4  # traces whose figures are repeated; --full: all
 # How many times faster than a peer we promise to be.
 AT_LEAST = {"hta": 30, "python": 20}
+AT_LEAST_LARGE = {"hta": 150}
 # How much of simdjson's time reading on one thread, and a report on two, may take.
 AT_MOST = {"read-1": 0.6, "report-2": 1.0}
+# How much of the time of report-2 it may take when the input is compressed.
+GZ_AT_MOST = 1.6
 # Seconds that a report of a file which was reported on before may take, and of its bytes the share
 # that a report may have in memory.
 AGAIN_SECONDS = 0.08
 PEAK_SHARE = 0.5
+
+FORGETFUL = ("report-2", "gz-2")  # their cache is empty
 
 os.environ["XDG_CACHE_HOME"] = os.devnull  # in all benches: without --cache there is none
 
@@ -61,16 +72,28 @@ def digest(*paths):
     return h.hexdigest()[:12]
 
 
-def grown(source, size_mb, folder):
+def grown(source, size_mb, folder, style=STYLES[0]):
     """Path of the input grown from `source`, made when missing."""
     name = source.split(".pt.")[0]
-    out = folder / f"{name}.{size_mb:g}MB.{digest(GENERATOR, DATA / source)}.json"
+    out = folder / f"{name}.{size_mb:g}MB.{style}.{digest(GENERATOR, DATA / source)}.json"
     if not out.exists():
         print(f"making {out.name}", file=sys.stderr)
         part = out.with_suffix(".part")
         command = [sys.executable, str(GENERATOR), "--source", str(DATA / source)]
         command += ["--out", str(part), "--size-mb", str(size_mb), "--seed", "1"]
+        command += ["--style", style]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        part.rename(out)
+    return out
+
+
+def compressed(path):
+    """Path of the input as gzip, made when missing."""
+    out = path.with_suffix(".json.gz")
+    if not out.exists():
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            subprocess.run(["gzip", "-6", "-c", str(path)], check=True, stdout=file)
         part.rename(out)
     return out
 
@@ -99,7 +122,7 @@ def alternate(commands, rounds):
     for index in range(max(rounds.values())):
         for name, command in commands.items():
             if index < rounds[name]:
-                out[name].append(timed(command, forgets=name == "report-2"))
+                out[name].append(timed(command, forgets=name in FORGETFUL))
     return out
 
 
@@ -143,23 +166,45 @@ def build_simdjson(folder):
     return str(program)
 
 
-def peers(path, options):
-    """Commands and rounds of everything that reads this input."""
+def our_commands(path, options):
+    """Those that the limits against simdjson are about, and it, where it can be built."""
     kscope = program_under_test()
-    commands = {"kscope": [kscope, "report", "--json", str(path)]}
-    commands["read-1"] = [kscope, "info", "--json", "--threads", "1", str(path)]
-    cached = [kscope, "report", "--json", "--threads", "2", str(path), "--cache"]
-    commands["report-2"] = [*cached, str(options.folder / "cache-empty")]
-    commands["again"] = [*cached, str(options.folder / "cache-full")]
+    commands = {"read-1": [kscope, "info", "--json", "--threads", "1", str(path)]}
+    report = [kscope, "report", "--json", "--threads", "2", "--cache"]
+    commands["report-2"] = [*report, str(options.folder / "cache-empty"), str(path)]
+    commands["again"] = [*report, str(options.folder / "cache-full"), str(path)]
     timed(commands["again"])
     simdjson = build_simdjson(options.folder)
     if simdjson:
         commands["simdjson"] = [simdjson, str(path)]
+    return commands
+
+
+def peers(path, options):
+    """Commands and rounds of everything that reads this input."""
+    commands = {"kscope": [program_under_test(), "report", "--json", str(path)]}
+    commands |= our_commands(path, options)
     commands["python"] = [sys.executable, str(ROOT / "bench" / "peer_json.py"), str(path)]
     rounds = dict.fromkeys(commands, options.runs)
+    add_hta(path, commands, rounds, options)
+    return commands, rounds
+
+
+def add_hta(path, commands, rounds, options):
     if not options.tiny and HTA_PYTHON.exists():
         commands["hta"] = [str(HTA_PYTHON), str(ROOT / "bench" / "peer_hta.py"), str(path)]
         rounds["hta"] = options.runs if options.full else 1
+
+
+def large_peers(path, style, options):
+    commands = our_commands(path, options)
+    rounds = dict.fromkeys(commands, options.runs)
+    if style == STYLES[0]:
+        gz = [program_under_test(), "report", "--json", "--threads", "2", "--cache"]
+        commands["gz-2"] = [*gz, str(options.folder / "cache-empty-gz"), str(compressed(path))]
+        rounds["gz-2"] = options.runs
+    if style == STYLES[0] and options.full:
+        add_hta(path, commands, rounds, options)
     return commands, rounds
 
 
@@ -216,11 +261,12 @@ def machine():
 
 
 def show(name, result):
-    ours = result["programs"].get("kscope", result["programs"].get("base"))
+    programs = result["programs"]
+    ours = programs.get("kscope") or programs.get("base") or programs["report-2"]
     print(f"\n{name}: {result['size'] / 1e6:.0f} MB")
     head = f"  {'program':8} {'median':>9} {'min':>9} {'cpu':>9} {'runs':>4} {'MB/s':>8}"
     print(f"{head} {'peak MB':>8}  ratio")
-    for program, row in result["programs"].items():
+    for program, row in programs.items():
         print(
             f"  {program:8} {row['median_s']:8.3f}s {row['min_s']:8.3f}s {row['cpu_s']:8.3f}s"
             f" {row['runs']:4}"
@@ -229,14 +275,14 @@ def show(name, result):
         )
 
 
-def missed(name, result):
-    """Sentences about limits that do not hold."""
+def missed(name, result, at_least):
+    """Sentences about limits that do not hold; `at_least`: how often faster than a peer."""
     programs = result["programs"]
-    if "kscope" not in programs:
+    if "base" in programs:
         return []
-    ours = programs["kscope"]
+    ours = programs.get("kscope", programs["report-2"])
     out = []
-    for peer, factor in AT_LEAST.items():
+    for peer, factor in at_least.items():
         if peer in programs and programs[peer]["median_s"] < factor * ours["median_s"]:
             out.append(f"{name}: less than {factor} times faster than {peer}")
     for program, share in AT_MOST.items():
@@ -246,6 +292,8 @@ def missed(name, result):
                 out.append(f"{name}: {program} takes {ratio:.2f} of simdjson, not {share}")
     if ours["peak_bytes"] > PEAK_SHARE * result["size"]:
         out.append(f"{name}: peak memory is more than {PEAK_SHARE} of the file")
+    if "gz-2" in programs and programs["gz-2"]["median_s"] > GZ_AT_MOST * ours["median_s"]:
+        out.append(f"{name}: compressed it takes more than {GZ_AT_MOST} times as long")
     if programs["again"]["median_s"] > AGAIN_SECONDS:
         out.append(f"{name}: a second report takes more than {AGAIN_SECONDS} s")
     return out
@@ -285,16 +333,17 @@ def hta_figures_converted():
 
 def parse_options(arguments):
     parser = argparse.ArgumentParser(description="Times kscope report.")
-    parser.add_argument("--full", action="store_true", help="HTA in each round, all its figures")
+    parser.add_argument("--full", action="store_true", help="HTA in each round, and of 500 MB")
     parser.add_argument("--base", metavar="REV", help="compare with this commit")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--size-mb", type=float, default=100)
+    parser.add_argument("--large-mb", type=float, default=LARGE_MB)
     parser.add_argument("--save", type=pathlib.Path, help="write all figures as JSON")
     parser.add_argument("--tiny", action="store_true", help="small input, one run, no limits")
     parser.add_argument("--folder", type=pathlib.Path, default=WORK, help="where inputs are kept")
     options = parser.parse_args(arguments)
     if options.tiny:
-        options.runs, options.size_mb = 1, 0.3
+        options.runs, options.size_mb, options.large_mb = 1, 0.3, 0.3
     return options
 
 
@@ -305,13 +354,21 @@ def main(arguments):
     facts = machine()
     print(", ".join(f"{key} {value}" for key, value in facts.items()))
     results, wrong = {}, []
-    for source in (TINY_SOURCE,) if options.tiny else SOURCES:
-        path = grown(source, options.size_mb, options.folder)
-        commands, rounds = both_commits(path, options, base) if base else peers(path, options)
-        name = source.split(".pt.")[0]
+
+    def try_input(name, path, commands, rounds, at_least):
         results[name] = measure(path, commands, rounds)
         show(name, results[name])
-        wrong += missed(name, results[name])
+        wrong.extend(missed(name, results[name], at_least))
+
+    sources = (TINY_SOURCE,) if options.tiny else SOURCES
+    for source in sources:
+        path = grown(source, options.size_mb, options.folder)
+        commands, rounds = both_commits(path, options, base) if base else peers(path, options)
+        try_input(source.split(".pt.")[0], path, commands, rounds, AT_LEAST)
+    for source, style in [] if base else itertools.product(sources, STYLES):
+        path = grown(source, options.large_mb, options.folder, style)
+        name = f"{source.split('.pt.')[0]}, {style}"
+        try_input(name, path, *large_peers(path, style, options), AT_LEAST_LARGE)
     if not (options.tiny or base):
         if HTA_PYTHON.exists():
             wrong += hta_figures(options.full)

@@ -3,7 +3,8 @@
  *
  * Claim: the GPU idles for at least 5% of the step while the host runs code outside of operators,
  * and this is more than half of all idle time. Code that only one rank runs, for which the others
- * wait, is ranks.straggler; code directly before memory is freed is memory.allocator_churn. Without
+ * wait, is ranks.straggler; code directly before memory is freed is memory.allocator_churn; code
+ * between iterations of an engine that decodes is serve.host_gap. Without
  * a GPU: for 5% of the step, in the median step too, no operator runs at all in stretches of 200 us
  * and more.
  *
@@ -19,6 +20,7 @@
  * only the first two.
  */
 #include "advise/cpu_step.h"
+#include "advise/decode_loop.h"
 #include "advise/gpu_step.h"
 #include "advise/late_rank.h"
 #include "advise/registry.h"
@@ -75,6 +77,10 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         check->reason =
             ks_findings_text(out, "rank %lld has most of it, and the others wait for it",
                              (long long)late.rank->rank);
+        return KS_OK;
+    }
+    if (ks_decode_loop_has_gap(facts)) {
+        check->reason = "it lies between iterations of an engine: serve.host_gap";
         return KS_OK;
     }
     if (ks_gpu_step_is_share(mean, ks_gpu_step_host_code_ns(mean), share_min)) {

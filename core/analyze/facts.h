@@ -411,6 +411,25 @@ struct ks_gradient_fact {
 
 enum { KS_SMALL_BUCKET_BYTES_MIN = 32 * 1024, KS_SMALL_BUCKET_BYTES_MAX = 4 * 1024 * 1024 };
 
+/* Collectives of one kind of sharded parameters (FSDP); all but bytes_max is of a mean complete
+ * step of a rank. */
+struct ks_shard_cost {
+    double count;
+    double matched; /* of these, with partners on all ranks */
+    double bytes;   /* brought together or summed up, as far as sizes are known */
+    double fp32_bytes;
+    int64_t bytes_max;       /* of one of them, 0 unknown */
+    int64_t transfer_ns;     /* moving data, at most */
+    int64_t exposed_ns;      /* of it, no kernel runs meanwhile */
+    int64_t exposed_sure_ns; /* ... moving data for sure */
+    int64_t first_ns;        /* exposed time of the first one of each step */
+};
+
+struct ks_shard_fact {
+    struct ks_shard_cost gathers;  /* of parameters */
+    struct ks_shard_cost scatters; /* sums of gradients */
+};
+
 /* Collectives of complete steps (docs/analyses/collectives.md). */
 struct ks_comm_fact {
     struct ks_rank_fact *ranks; /* one for each source; NULL: no step has collectives */
@@ -423,6 +442,7 @@ struct ks_comm_fact {
     int64_t late_excess_compute_ns;        /* the same of compute */
     int64_t uneven_ns; /* most less mean compute where who computes most comes last; mean step */
     struct ks_gradient_fact gradients;
+    struct ks_shard_fact shards;
 };
 
 /* What one file alone says of its launches and its recorder, so that the facts of a rank do not

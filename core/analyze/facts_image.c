@@ -68,6 +68,7 @@ static const struct ks_image_type mean_step_type = KS_IMAGE_TYPE(ks_mean_step, m
 
 static const struct ks_image_field work_fields[] = {
     KS_IMAGE_ARRAY_OF(struct ks_work_costs, spans, span_count, work_span_type),
+    KS_IMAGE_ARRAY_OF(struct ks_work_costs, passes, pass_count, work_span_type),
 };
 static const struct ks_image_type work_type = KS_IMAGE_TYPE(ks_work_costs, work_fields);
 

@@ -181,21 +181,32 @@ static enum ks_status advance(struct ks_lane_sweep *sweep, struct ks_sweep_curso
 
 /* ------------------------------------------------------------ heap */
 
+/* Four lie in one or two lines of the cache, so that a heap of a million lanes misses half as often
+ * as one with two. */
+enum { HEAP_CHILDREN = 4 };
+
 static bool comes_before(const struct ks_sweep_next *a, const struct ks_sweep_next *b)
 {
     return a->start_ns != b->start_ns ? a->start_ns < b->start_ns : a->cursor < b->cursor;
+}
+
+static size_t earliest_child(const struct ks_lane_sweep *sweep, size_t first)
+{
+    size_t end =
+        first + HEAP_CHILDREN < sweep->heap_count ? first + HEAP_CHILDREN : sweep->heap_count;
+    size_t earliest = first;
+    for (size_t i = first + 1; i < end; i++) {
+        earliest = comes_before(&sweep->heap[i], &sweep->heap[earliest]) ? i : earliest;
+    }
+    return earliest;
 }
 
 static void sink(struct ks_lane_sweep *sweep, size_t at)
 {
     struct ks_sweep_next *heap = sweep->heap;
     struct ks_sweep_next moving = heap[at];
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= sweep->heap_count) {
-            break;
-        }
-        child += child + 1 < sweep->heap_count && comes_before(&heap[child + 1], &heap[child]);
+    while (HEAP_CHILDREN * at + 1 < sweep->heap_count) {
+        size_t child = earliest_child(sweep, HEAP_CHILDREN * at + 1);
         if (!comes_before(&heap[child], &moving)) {
             break;
         }
@@ -209,9 +220,9 @@ static void push(struct ks_lane_sweep *sweep, const struct ks_sweep_next *next)
 {
     struct ks_sweep_next *heap = sweep->heap;
     size_t at = sweep->heap_count++;
-    while (at > 0 && comes_before(next, &heap[(at - 1) / 2])) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
+    while (at > 0 && comes_before(next, &heap[(at - 1) / HEAP_CHILDREN])) {
+        heap[at] = heap[(at - 1) / HEAP_CHILDREN];
+        at = (at - 1) / HEAP_CHILDREN;
     }
     heap[at] = *next;
 }

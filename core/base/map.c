@@ -1,5 +1,7 @@
 #include "base/map.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/seed.h"
 
@@ -58,6 +60,9 @@ static bool grow(struct ks_map *map)
     if (!entries) {
         return false;
     }
+    /* A page that is read before it is written is given twice: the empty one of all, then a copy of
+     * it, and the other threads are told. Keys come to all pages anyway. */
+    memset(entries, 0, capacity * sizeof(*entries));
     for (size_t i = 0; i < map->capacity; i++) {
         const struct ks_map_entry *old = &map->entries[i];
         if (old->used) {

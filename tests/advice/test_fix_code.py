@@ -16,8 +16,9 @@ pytestmark = pytest.mark.torch
 import fix_code  # noqa: E402
 from test_promises import RECORDINGS, write  # noqa: E402
 
-# Nothing can be written that fits: what runs between operators is the program's own.
-WITHOUT_CODE = {"host.python_gap"}
+# Nothing can be written that fits: what runs between operators, or in one of them, is the program's
+# own.
+WITHOUT_CODE = {"host.python_gap", "host.slow_operator"}
 
 
 @pytest.fixture(scope="module", autouse=True)
