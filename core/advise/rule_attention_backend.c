@@ -10,9 +10,10 @@
  * backward pass (docs/analyses/op_work.md).
  *
  * Saving, per step: replays of the recorded steps in which these operators take a part of their
- * time; of what is named is the kind that takes longer. Measured on an H100, forward and backward, 128 to 2048 tokens, of the memory-efficient
- * kernel's time the better of flash and cuDNN took 0.27 to 0.90 in bf16; of the single operators'
- * 0.05 to 0.24, and in fp32 the memory-efficient kernel 0.43 to 0.98.
+ * time; of two kinds what takes longer is named. Measured on an H100, forward and backward, 128 to
+ * 2048 tokens, of the memory-efficient kernel's time the better of flash and cuDNN took 0.27 to
+ * 0.90 in bf16; of the single operators' 0.05 to 0.24, and in fp32 the memory-efficient kernel 0.43
+ * to 0.98.
  *
  * Silent when: gpu_step.c sees an obstacle, shapes were not recorded, or the GPU is older or
  * unknown.

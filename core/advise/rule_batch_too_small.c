@@ -67,7 +67,7 @@ static enum ks_status report(const struct kernels *kernels, const struct ks_fact
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_batch_too_small);
     const struct ks_replay_change before = ks_gpu_step_repaired(facts);
     struct ks_replay_change sure = before;
-    sure.launch_factor = 0.5;
+    sure.launch_factor = before.launch_factor / 2;
     struct ks_replay_change most = before;
     most.launch_factor = 0;
     KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, &finding, err));
@@ -88,7 +88,7 @@ static enum ks_status report(const struct kernels *kernels, const struct ks_fact
         {"kernel_mean", (double)kernels->mean_ns, "ns"},
         {"filled", kernels->fill, "share"},
         {"launches_per_step", mean->launches, "count"},
-        {"idle_launching", (double)ks_gpu_step_launching_ns(mean), "ns"},
+        {"idle_launching", (double)ks_gpu_step_launching_ns(facts), "ns"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
     return ks_findings_add(out, facts, &finding, err);
@@ -107,7 +107,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         check->reason = "launch shapes of kernels were not recorded";
         return KS_OK;
     }
-    int64_t idle_ns = ks_gpu_step_launching_ns(mean);
+    int64_t idle_ns = ks_gpu_step_launching_ns(facts);
     if (mean->launches >= LAUNCHES_MIN && kernels.mean_ns < KERNEL_NS_MAX &&
         kernels.fill < fill_max && ks_gpu_step_is_share(mean, idle_ns, idle_share_min)) {
         return report(&kernels, facts, out, check, err);

@@ -87,6 +87,19 @@ static const char *advice_of(const struct ks_facts *facts)
                             "accumulation under no_sync()";
 }
 
+static const char *code_of(const struct ks_facts *facts)
+{
+    if (ks_shards_are_there(facts)) {
+        return KS_SHARDS_16_BITS;
+    }
+    return is_fp32(facts)
+               ? "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+                 "model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
+               : "from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook\n"
+                 "state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2)\n"
+                 "model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)  # compare the loss";
+}
+
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
                              struct ks_finding *finding, struct ks_err *err)
 {
@@ -97,14 +110,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "Hide or shrink them: collectives move data for %.1f ms a step while nothing is computed. "
         "%s.",
         exposed_ms, advice_of(facts));
-    finding->fix_code =
-        ks_shards_are_there(facts) ? KS_SHARDS_16_BITS
-        : is_fp32(facts)
-            ? "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
-              "model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
-            : "from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook\n"
-              "state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2)\n"
-              "model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)  # compare the loss";
+    finding->fix_code = code_of(facts);
     finding->verify = "kscope report rank*.json  # with the fix: exposed communication is shorter";
     const struct ks_evidence evidence[] = {
         {"exposed_transfer", (double)exposed_ns(comm), "ns"},

@@ -428,6 +428,7 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_input
     write_fix(out, &mean, input, use, finding);
     write_evidence(facts, &mean, input, finding);
     ks_findings_set_source(&finding->where, facts, input->source);
+    ks_findings_set_time_place(&finding->where, facts, input->source, KS_TIME_DATA);
     finding->where.op = input->name;
     finding->verify = "kscope run train.py  # with the fix: input.starved must be gone";
     return ks_findings_add(out, facts, finding, err);

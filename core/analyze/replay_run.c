@@ -75,12 +75,13 @@ static double part_of(const struct run *run, double passed_ns, const struct ks_r
 static void pass_time(struct run *run, int64_t until_ns, const struct ks_replay_point *next)
 {
     double passed_ns = (double)ks_sum_sub(until_ns, run->last_ns);
-    double part = part_of(run, passed_ns, next) * host_part(run);
+    double part = part_of(run, passed_ns, next);
     run->last_ns = until_ns;
     if (run->dropping_threads > 0 || run->memory_calls > 0) {
         return;
     }
     if (run->waiting == UINT32_MAX) {
+        passed_ns *= host_part(run); /* as what recording these rows took, see cost_of */
         double taken_ns = run->debt_ns < passed_ns ? run->debt_ns : passed_ns;
         run->debt_ns -= taken_ns;
         passed_ns -= taken_ns;
@@ -90,6 +91,16 @@ static void pass_time(struct run *run, int64_t until_ns, const struct ks_replay_
 }
 
 /* ------------------------------------------------------------ GPU work */
+
+/* What is left of `dur_ns` without the tokens that are cut. */
+static double cut_tokens(const struct run *run, const struct ks_replay_work *work, double dur_ns)
+{
+    bool is_of_tokens = !work->is_collective && !(work->shrink_marks & KS_REPLAY_OPTIMIZER);
+    if (run->change.token_cut <= 0 || !is_of_tokens || dur_ns <= KS_REPLAY_LEAST_WORK_NS) {
+        return dur_ns;
+    }
+    return later((1 - run->change.token_cut) * dur_ns, KS_REPLAY_LEAST_WORK_NS);
+}
 
 static void launch(struct run *run, uint32_t index)
 {
@@ -105,7 +116,7 @@ static void launch(struct run *run, uint32_t index)
     }
     int64_t dur_ns = run->change.waits_for_ranks ? work->dur_ns : work->alone_ns;
     part *= work->is_collective ? run->change.collective_factor : 1;
-    run->work_end_ns[index] = start_ns + part * (double)dur_ns;
+    run->work_end_ns[index] = start_ns + part * cut_tokens(run, work, (double)dur_ns);
     double *free_ns = &run->stream_free_ns[work->stream];
     *free_ns = later(*free_ns, run->work_end_ns[index]);
     if (work->step < run->replay->step_count) {

@@ -52,11 +52,10 @@ enum ks_status ks_replay_add_spans(const struct ks_replay_scope *scope, struct k
     for (size_t i = 0; i < work->span_count; i++) {
         const struct ks_work_span *span = &work->spans[i];
         if (is_inside(scope, span)) {
-            uint32_t marks = span->marks;
             replay->edges[replay->edge_count++] =
-                (struct ks_replay_edge){span->from_ns, marks, true};
+                (struct ks_replay_edge){span->from_ns, span->marks, true};
             replay->edges[replay->edge_count++] =
-                (struct ks_replay_edge){span->until_ns, marks, false};
+                (struct ks_replay_edge){span->until_ns, span->marks, false};
         }
     }
     if (!ks_sort_runs(replay->edges, replay->edge_count, sizeof(*replay->edges), compare_edges)) {

@@ -201,6 +201,14 @@ struct ks_gpu_info {
     int32_t sm_count; /* -1 unknown */
 };
 
+/* What torch's compiler had counted when `kscope run` ended a window; 0: not known, or none. */
+struct ks_compiler_use {
+    int64_t functions;          /* that it looked at */
+    int64_t functions_compiled; /* ... and compiled */
+    int64_t graph_breaks;
+    int64_t graphs_skipped; /* compiled graphs that were to be CUDA graphs, and are none */
+};
+
 /* What the process and the kernel said while `kscope run` recorded a window; 0: not known, or none.
  */
 struct ks_process_use {
@@ -221,6 +229,10 @@ struct ks_process_use {
     int64_t workers;        /* processes of the loader */
     int64_t worker_cpu_ns;  /* that they used, all together */
     int64_t worker_wait_ns; /* that they could run, and no core was free */
+    int64_t mask_batches;   /* of the loader that have an attention mask ... */
+    int64_t mask_slots;     /* ... its elements ... */
+    int64_t mask_longest;   /* ... those left if each batch ended with its longest row ... */
+    int64_t mask_tokens;    /* ... and those that are no padding */
 };
 
 /* Why the clock of a GPU is not higher. */
@@ -271,9 +283,11 @@ struct ks_source {
     int64_t unprofiled_step_ns; /* of the same run without a profiler; 0 unknown */
     struct ks_process_use process;
     struct ks_clock_use clocks;
-    bool is_running; /* the process that recorded it is still at work */
-    int64_t run;     /* 1-based run this file belongs to */
-    int64_t cycle;   /* 0-based window of its rank within the run */
+    struct ks_compiler_use compiler;
+    struct ks_strid graph_break_reason; /* the most frequent one, 0 unknown */
+    bool is_running;                    /* the process that recorded it is still at work */
+    int64_t run;                        /* 1-based run this file belongs to */
+    int64_t cycle;                      /* 0-based window of its rank within the run */
     uint64_t counts[KS_STAT_COUNT];
 };
 

@@ -1,9 +1,9 @@
 """Runs the code of a fix in a small program that has what the code takes for granted.
 
-`run(code)` raises what the code raises. Code is Python; `...` among the arguments of a call stands
-for those that the program passes already. Names are those of `program()`, Python's own, and what
-the code imports or defines itself: a rule whose code needs another name adds it there, and says in
-the code or the text of the fix what it stands for.
+`run(code, folder)` raises what the code raises; `folder` is for what it writes. Code is Python;
+`...` among the arguments of a call stands for those that the program passes already. Names are
+those of `program()`, Python's own, and what the code imports or defines itself: a rule whose code
+needs another name adds it there, and says in the code or the text of the fix what it stands for.
 """
 
 import ast
@@ -56,6 +56,7 @@ def program(folder):
     names |= {"samples": ["ccc", "a", "bb"], "averages": [batch], "grads": [batch], "beta": 0.9}
     names |= {"state": model.state_dict(), "path": str(folder / "checkpoint")}
     names |= {"save": lambda: None, "blocks": [nn.Linear(8, 8), nn.Linear(8, 8)]}
+    names |= {"save": lambda: None, "tokenizer": lambda text: [ord(letter) for letter in text]}
     return names
 
 
@@ -93,3 +94,14 @@ def run(code, folder):
         stack.enter_context(mock.patch.dict(os.environ))
         exec(compile(tree, "fix.code", "exec"), names)
     return names
+
+
+def failures(codes, folder):
+    """A sentence for each (id, code) that does not run."""
+    out = []
+    for id, code in sorted(codes):
+        try:
+            run(code, folder)
+        except Exception as wrong:  # whatever it is, the fix is wrong
+            out.append(f"{id}: {type(wrong).__name__}: {wrong}\n{code}")
+    return out

@@ -226,7 +226,7 @@ static void test_launch_bound(void **state)
     mean.reads.count = 1; /* 3 x 10 us are explained by reading values */
     mean.reads.operator_ns = 10000;
     check_rule(&mean, "launch.bound", 33000, 35550);
-    mean.reads.operator_ns = 21000; /* ... by which less than 10 % are left */
+    mean.reads.operator_ns = 20200; /* ... by which less than 10 % are left */
     check_none(&mean, "launch.bound", RULE_NEAR_MISS);
     mean = mean_of(50, 20, 0, 20);
     mean.trips = (struct ks_trip_cost){.count = 1, .idle_ns = 61000}; /* and so are these */

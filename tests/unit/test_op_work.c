@@ -110,7 +110,8 @@ static void rmsprop(int64_t at, int64_t corr)
 /* Fewer than eight operators launch: that is next to nothing. */
 static void few_tensors(int64_t at, int64_t corr)
 {
-    adam_of(at, corr, "Optimizer.step#AdamW.step", 3);
+    HOST({FORWARD, NOTE, "Optimizer.step#AdamW.step", 100, 164});
+    launches(at, corr, "aten::lerp_", 102, 7);
 }
 
 static void fused_adam(int64_t at, int64_t corr)
@@ -198,8 +199,11 @@ static void test_optimizer_rule(void **state)
     check_rule(RULE_SILENT, foreach_lion, 400, 9, "optimizer.unfused"); /* none is fused */
     check_rule(RULE_SILENT, fused_adam, 400, 9, "optimizer.unfused");
     check_rule(RULE_NEAR_MISS, few_tensors, 400, 9, "optimizer.unfused");
-    check_rule(RULE_FIRES, adam, 1650, 9, "optimizer.unfused");
-    check_rule(RULE_NEAR_MISS, adam, 1690, 9, "optimizer.unfused"); /* just under 5 % */
+    /* 164 us, of which recording 16 rows took 43 to 89, less what stays: 0.04 to 0.12 of it. */
+    check_rule(RULE_FIRES, adam, 1780, 9, "optimizer.unfused");
+    assert_true(found_low_ns > 63 * US && found_low_ns < 67 * US);
+    assert_true(found_high_ns > 114 * US && found_high_ns < 117 * US);
+    check_rule(RULE_NEAR_MISS, adam, 1790, 9, "optimizer.unfused"); /* just under 5 % */
 }
 
 /* ------------------------------------------------------------ replays */
@@ -310,7 +314,8 @@ static void test_retuning_rule(void **state)
     check_rule(RULE_NEAR_MISS, retuned_once, 400, 9, "cudnn.retuning"); /* first steps have to */
     check_rule(RULE_NEAR_MISS, waits_twice, 400, 9, "cudnn.retuning");
     check_rule(RULE_SILENT, fused_adam, 400, 9, "cudnn.retuning");
-    check_rule(RULE_NEAR_MISS, retuned, 4400, 9, "cudnn.retuning"); /* under 5 % */
+    check_rule(RULE_FIRES, retuned, 3340, 9, "cudnn.retuning");
+    check_rule(RULE_NEAR_MISS, retuned, 3370, 9, "cudnn.retuning"); /* under 5 % */
 }
 
 /* ------------------------------------------------------------ attention */
@@ -416,12 +421,14 @@ static void test_attention_rules(void **state)
     check_rule(RULE_FIRES, attention, 400, 9, "attention.materialized");
     assert_true(found_low_ns > 100 * US && found_high_ns < 260 * US);
     check_rule(RULE_SILENT, attention, 400, 9, "attention.backend");
-    check_rule(RULE_NEAR_MISS, attention, 6000, 9, "attention.materialized"); /* under 5 % */
+    check_rule(RULE_FIRES, attention, 3660, 9, "attention.materialized");
+    check_rule(RULE_NEAR_MISS, attention, 3700, 9, "attention.materialized"); /* under 5 % */
     around = "aten::_scaled_dot_product_attention_math";
     check_rule(RULE_FIRES, attention, 400, 9, "attention.backend");
     check_rule(RULE_SILENT, attention, 400, 9, "attention.materialized");
     check_rule(RULE_NEAR_MISS, attention, 400, 7, "attention.backend"); /* an old GPU */
-    check_rule(RULE_NEAR_MISS, attention, 6000, 9, "attention.backend");
+    check_rule(RULE_FIRES, attention, 3400, 9, "attention.backend");
+    check_rule(RULE_NEAR_MISS, attention, 3460, 9, "attention.backend");
     around = NULL;
     last_dims = "[[32, 64, 32], [32, 32, 16]]";
     check_rule(RULE_SILENT, attention, 400, 9, "attention.materialized");
@@ -509,7 +516,8 @@ static void test_products(void **state)
     product_types = "[\"float\", \"float\", \"float\"]";
     check_rule(RULE_SILENT, products, 400, 9, "matmul.misaligned");
     product_types = HALF;
-    check_rule(RULE_NEAR_MISS, products, 6000, 9, "matmul.misaligned"); /* under 5 % */
+    check_rule(RULE_FIRES, products, 5480, 9, "matmul.misaligned");
+    check_rule(RULE_NEAR_MISS, products, 5510, 9, "matmul.misaligned"); /* under 5 % */
 }
 
 /* ------------------------------------------------------------ layouts */
@@ -558,7 +566,7 @@ static void test_layout_rule(void **state)
     norm = "void at::native::batch_norm_backward_channels_last_kernel<float>";
     check_rule(RULE_FIRES, convolutions, 220, 9, "layout.transposes");
     check_bounds(40 * US, 40 * US);
-    converting_us = 10; /* under 5 % without what else is faster */
+    converting_us = 11; /* under 5 % without what else is faster */
     check_rule(RULE_NEAR_MISS, convolutions, 220, 9, "layout.transposes");
     norm = "void at::native::batch_norm_backward_kernel<float>";
     check_rule(RULE_FIRES, convolutions, 220, 9, "layout.transposes");

@@ -311,7 +311,7 @@ static void test_several_tensors(void **state)
 /* ------------------------------------------------------------ the rule */
 
 /* The rule on the example with these trips a step, in a step of 10 ms in which the GPU idles 8 ms
- * for reasons of the host, when recording cost nothing; it finds something when the case is one that fires. The
+ * for reasons of the host, when recording cost nothing; the bounds are of a case that fires. The
  * operators of the trip take 1600 + 600 + 2000 + 800 us, and 600 us lie between them. */
 static void check_rule(const struct ks_trip_cost *trips, enum rule_case kind, int64_t low_us,
                        int64_t high_us)
