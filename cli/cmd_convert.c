@@ -1,9 +1,21 @@
+#include <string.h>
+#include <unistd.h>
+
 #include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "progress_line.h"
 #include "trace_args.h"
 
 static struct ks_cli_output output;
+
+/* The text may go to the terminal where the line would stand. */
+static struct ks_progress *show_progress(const struct ks_cli_args *args)
+{
+    const char *target = ks_cli_value(args, "output");
+    bool is_file = target && strcmp(target, "-") != 0;
+    return is_file || !isatty(STDOUT_FILENO) ? ks_cli_progress_start(args) : NULL;
+}
 
 static int run(const struct ks_cli_args *args)
 {
@@ -30,8 +42,10 @@ static int run(const struct ks_cli_args *args)
     if (status != KS_EXIT_OK) {
         return status;
     }
+    options.progress = show_progress(args);
     struct ks_err err = {.offset = KS_NO_OFFSET};
     enum ks_status written = ks_convert_write(&options, ks_cli_output_write, &output, &err);
+    ks_cli_progress_stop();
     return ks_cli_output_close(args, &output, written, &err);
 }
 
@@ -70,6 +84,7 @@ const struct ks_cli_command ks_cmd_convert = {
             {"anonymize", 0, NULL, NULL, "Replace names that are not known to be public."},
             {"strict", 0, NULL, NULL,
              "Refuse damaged input with the byte offset of the first fault."},
+            KS_CLI_OPTION_QUIET,
             {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
             {NULL, 0, NULL, NULL, NULL},
         },

@@ -162,6 +162,7 @@ static enum ks_status write_slim(const void *job, ks_write_cb write, void *user,
         .drop_args = options->drop_args,
         .anonymize = options->anonymize,
         .log = &log,
+        .progress = options->progress,
     };
     return ks_slim_write(options->path, &slim, write, user, err);
 }

@@ -112,7 +112,7 @@ class Tokeniser:
         while at < end:
             length = PIECE_CHARS_MAX
             while length > 1 and text[at : at + length] not in self._ids:
-                length -= 1
+                length -= 1  # planted: input.starved
             ids.append(self._ids[text[at : at + length]])
             at += length
         return ids
@@ -130,7 +130,7 @@ class Documents(Dataset):
         return DOCUMENTS
 
     def __getitem__(self, index):
-        time.sleep(ROUND_TRIP_S)
+        time.sleep(ROUND_TRIP_S)  # planted: input.starved
         ids = self._tokeniser.encode(self._texts[index])
         begin = index * 37 % (len(ids) - self._length)
         return torch.tensor(ids[begin : begin + self._length])

@@ -2,11 +2,12 @@
  * The same bytes are tried as each of them.
  *
  * What must hold, beside what sanitizers see: texts end and hold no control bytes, times are above
- * zero, and what is described fits. */
+ * zero, what is described fits, and no clock loses more than all of itself. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "read/reader.h"
+#include "read/run_clocks.h"
 #include "read/run_monitor.h"
 #include "read/run_name.h"
 #include "read/run_status.h"
@@ -24,6 +25,19 @@ static void check_status(const struct ks_run_status *status)
               status->before.count <= KS_STEP_TIMES_MAX);
     for (size_t i = 0; i < status->after.count; i++) {
         KS_ASSERT(status->after.list[i] > 0);
+    }
+}
+
+static void check_clocks(struct ks_str text)
+{
+    struct ks_source source = {.pid = 1};
+    struct ks_source *list[] = {&source};
+    ks_run_clocks_add_line(text, list, 1);
+    ks_run_clocks_finish(&source.clocks);
+    KS_ASSERT(source.clocks.looks >= 0 && source.clocks.mhz <= source.clocks.mhz_max);
+    for (size_t i = 0; i < KS_CLOCK_HOLDS; i++) {
+        KS_ASSERT(source.clocks.held[i] <= source.clocks.looks);
+        KS_ASSERT(source.clocks.lost_ppm[i] >= 0 && source.clocks.lost_ppm[i] < 1000000);
     }
 }
 
@@ -47,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)ks_run_monitor_describe(&monitor, words, sizeof(words));
         KS_ASSERT(memchr(words, '\0', sizeof(words)));
     }
+    check_clocks(text);
     if (ks_run_name_parse(text, &name)) {
         KS_ASSERT(name.rank >= 0 && name.pid >= 0 && name.window >= 0);
     }

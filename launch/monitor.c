@@ -12,7 +12,7 @@
 
 enum {
     LINES_MAX = 3600,
-    LINE_SIZE = 8192, /* ours have some 1,500 bytes */
+    LINE_SIZE = 8192, /* ours have some 1,500 bytes, with 16 GPUs some 6,000 */
     LOOK_S = 1,
     COST_SHARE = 200,  /* a look takes at most one part in so many of the time between looks */
     PSS_EVERY = 10,    /* looks; the kernel walks all page tables for it */
@@ -186,6 +186,38 @@ static void put_processes(struct ks_text *line, const struct ks_process_tree *be
     ks_text_printf(line, "]");
 }
 
+static void put_gpu(struct ks_text *line, const struct ks_gpu_look *look)
+{
+    ks_text_printf(line, "{\"index\": %lld", (long long)look->index);
+    put_int(line, "busy_percent", look->busy_percent);
+    put_int(line, "sm_mhz", look->sm_mhz);
+    put_int(line, "sm_mhz_max", look->sm_mhz_max);
+    put_int(line, "reasons", look->reasons);
+    put_int(line, "temperature_c", look->temperature_c);
+    put_int(line, "power_mw", look->power_mw);
+    put_int(line, "power_limit_mw", look->power_limit_mw);
+    put_int(line, "power_default_mw", look->power_default_mw);
+    put_int(line, "other_processes", look->other_processes);
+    ks_text_printf(line, ", \"pids\": [");
+    for (size_t i = 0; i < look->pid_count; i++) {
+        ks_text_printf(line, "%s%d", i ? ", " : "", look->pids[i]);
+    }
+    ks_text_printf(line, "]}");
+}
+
+/* Nothing on a machine without GPUs of the program. */
+static void put_gpus(struct ks_text *line, const struct ks_monitor *monitor,
+                     const struct ks_process_tree *now)
+{
+    struct ks_gpu_look looks[KS_GPU_CLOCKS_MAX];
+    size_t count = ks_gpu_clocks_look(&monitor->gpus, now, looks);
+    for (size_t i = 0; i < count; i++) {
+        ks_text_printf(line, "%s", i ? ", " : ", \"gpus\": [");
+        put_gpu(line, &looks[i]);
+    }
+    ks_text_printf(line, "%s", count ? "]" : "");
+}
+
 static void put_line(struct ks_text *line, const struct ks_monitor *monitor,
                      const struct ks_process_tree *now, const struct look *look)
 {
@@ -212,6 +244,7 @@ static void put_line(struct ks_text *line, const struct ks_monitor *monitor,
     put_int(line, "cgroup_periods", look->cgroup.period_count);
     put_int(line, "cgroup_throttled", look->cgroup.throttled_count);
     put_int(line, "cgroup_throttled_ns", look->cgroup.throttled_ns);
+    put_gpus(line, monitor, now);
     put_processes(line, &monitor->tree, now, look->interval_ns);
     ks_text_printf(line, "}\n");
 }
@@ -333,6 +366,10 @@ int64_t ks_monitor_tick(struct ks_monitor *monitor, int64_t now_ns)
         return INT64_MAX;
     }
     if (now_ns >= monitor->next_ns) {
+        if (monitor->looked_at_ns != 0 && !monitor->has_looked_for_gpus) {
+            ks_gpu_clocks_open(&monitor->gpus); /* once: it is no cost of a look */
+            monitor->has_looked_for_gpus = true;
+        }
         int64_t began_ns =
             ks_clock_ns(CLOCK_PROCESS_CPUTIME_ID); /* waiting for a core is no cost */
         take_look(monitor, now_ns);
@@ -350,4 +387,5 @@ void ks_monitor_release(struct ks_monitor *monitor)
         close(monitor->dir_fd);
     }
     ks_process_tree_release(&monitor->tree);
+    ks_gpu_clocks_close(&monitor->gpus);
 }

@@ -1,10 +1,12 @@
-/* A simple monitor of the whole run: what /proc and the cgroup say about the program's processes,
- * one JSON object a line in DIR/monitor.jsonl. It runs in the reporter's process and looks about
- * once a second; on machines where a look is expensive, less often. The file stays small: when it
- * has `lines_max` lines, every second one goes, and the time between looks doubles. */
+/* A simple monitor of the whole run: what /proc, the cgroup and the driver of the GPUs say about
+ * the program's processes, one JSON object a line in DIR/monitor.jsonl. It runs in the reporter's
+ * process and looks about once a second; on machines where a look is expensive, less often. The
+ * file stays small: when it has `lines_max` lines, every second one goes, and the time between
+ * looks doubles. */
 #ifndef KS_LAUNCH_MONITOR_H
 #define KS_LAUNCH_MONITOR_H
 
+#include "launch/gpu_clocks.h"
 #include "launch/launch.h"
 #include "launch/process_tree.h"
 
@@ -23,7 +25,9 @@ struct ks_monitor {
     bool is_pss_costly;   /* the kernel takes so long for it that we leave it alone */
     uint64_t machine_busy_ticks, machine_ticks;
     uint64_t read_bytes, write_bytes; /* of the processes that were there at the last look */
-    char cgroup_cpu[256];             /* folders of the program's cgroup; "" when there is none */
+    struct ks_gpu_clocks gpus;
+    bool has_looked_for_gpus;
+    char cgroup_cpu[256]; /* folders of the program's cgroup; "" when there is none */
     char cgroup_memory[256];
 };
 

@@ -1,6 +1,7 @@
 #include "advise/gpu_step.h"
 
 #include "analyze/what_if.h"
+#include "measure/sum.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,6 +20,9 @@ static const double small_copies_factor = 1.5;
  * if recording cost 1.3 times as much as the highest estimate. Half of that counts for faults that
  * a slow host hides. */
 static const double fast_host = 1.15;
+
+/* Of operators between graphs, about in the middle of the bounds of compile.graph_breaks. */
+static const double breaks_host_part = 0.35;
 
 bool ks_gpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check)
 {
@@ -85,11 +89,21 @@ int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean)
            mean->idle_by_cause_ns[KS_IDLE_HOST_CODE];
 }
 
-int64_t ks_gpu_step_launching_ns(const struct ks_mean_step *mean)
+/* Host time of operators that the repair takes out. */
+static int64_t slow_operators_ns(const struct ks_facts *facts)
 {
+    const struct ks_work_costs *work = &facts->work;
+    bool has_plans = ks_cudnn_plans_repair(facts).marks != 0;
+    bool has_slow = ks_slow_operator_repair(facts).marks != 0;
+    return ks_sum_add(has_plans ? work->plans.cost.host_ns : 0, has_slow ? work->slow.own_ns : 0);
+}
+
+int64_t ks_gpu_step_launching_ns(const struct ks_facts *facts)
+{
+    const struct ks_mean_step *mean = &facts->mean_step;
     return mean->idle_by_cause_ns[KS_IDLE_LAUNCH] + mean->idle_by_cause_ns[KS_IDLE_HOST_CODE] -
            ks_gpu_step_reads_high_ns(mean) - ks_gpu_step_small_copies_high_ns(mean) -
-           ks_gpu_step_host_code_ns(mean) - ks_gpu_step_trips_ns(mean);
+           ks_gpu_step_host_code_ns(mean) - ks_gpu_step_trips_ns(mean) - slow_operators_ns(facts);
 }
 
 struct ks_replay_change ks_gpu_step_repaired(const struct ks_facts *facts)
@@ -107,6 +121,10 @@ struct ks_replay_change ks_gpu_step_repaired(const struct ks_facts *facts)
     change.shrinks[1] = ks_attention_materialized_repair(facts);
     change.shrinks[2] = ks_fusion_pointwise_repair(facts);
     change.shrinks[3] = ks_precision_cast_churn_repair(facts);
+    change.shrinks[4] = ks_cudnn_plans_repair(facts);
+    change.shrinks[5] = ks_slow_operator_repair(facts);
+    change.shrinks[6] = ks_graphs_skipped_repair(facts);
+    ks_graph_breaks_repair(facts, breaks_host_part, &change, 7);
     return change;
 }
 

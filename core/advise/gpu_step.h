@@ -24,14 +24,23 @@ int64_t ks_gpu_step_host_code_ns(const struct ks_mean_step *mean);
 /* Time in which the GPU idles for reasons of the host: what faults of the host can cost at most. */
 int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean);
 
-/* Idle time while the host launches, less what these rules explain of it. */
-int64_t ks_gpu_step_launching_ns(const struct ks_mean_step *mean);
+/* Idle time while the host launches, less what these rules, cudnn.retuning and host.slow_operator
+ * explain of it. */
+int64_t ks_gpu_step_launching_ns(const struct ks_facts *facts);
 
 /* What the rules optimizer.unfused, attention.materialized, fusion.pointwise and
  * precision.cast_churn take out, about in the middle of their bounds; marks 0: they find nothing.
  */
 struct ks_replay_shrink ks_optimizer_unfused_repair(const struct ks_facts *facts);
 struct ks_replay_shrink ks_attention_materialized_repair(const struct ks_facts *facts);
+/* The same of cudnn.retuning, attention only, and of host.slow_operator. */
+struct ks_replay_shrink ks_cudnn_plans_repair(const struct ks_facts *facts);
+struct ks_replay_shrink ks_slow_operator_repair(const struct ks_facts *facts);
+/* The same of compile.graphs_skipped, and of compile.graph_breaks, which takes two places from
+ * `slot` on; `host_part` stays of operators that are compiled then. */
+struct ks_replay_shrink ks_graphs_skipped_repair(const struct ks_facts *facts);
+void ks_graph_breaks_repair(const struct ks_facts *facts, double host_part,
+                            struct ks_replay_change *change, size_t slot);
 struct ks_replay_shrink ks_fusion_pointwise_repair(const struct ks_facts *facts);
 struct ks_replay_shrink ks_precision_cast_churn_repair(const struct ks_facts *facts);
 

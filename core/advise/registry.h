@@ -5,6 +5,8 @@
 #include "advise/findings.h"
 
 extern const struct ks_rule ks_rule_input_starved;
+extern const struct ks_rule ks_rule_input_padding;
+extern const struct ks_rule ks_rule_input_tokenize_inline;
 extern const struct ks_rule ks_rule_sync_host;
 extern const struct ks_rule ks_rule_launch_bound;
 extern const struct ks_rule ks_rule_host_python_gap;
@@ -32,8 +34,17 @@ extern const struct ks_rule ks_rule_comm_exposed;
 extern const struct ks_rule ks_rule_comm_small_buckets;
 extern const struct ks_rule ks_rule_comm_redundant_sync;
 extern const struct ks_rule ks_rule_comm_fp32_payload;
+extern const struct ks_rule ks_rule_fsdp_exposed_gather;
+extern const struct ks_rule ks_rule_gpu_throttled;
 extern const struct ks_rule ks_rule_host_periodic_stall;
 extern const struct ks_rule ks_rule_cpu_oversubscribed;
 extern const struct ks_rule ks_rule_cpu_throttled;
+extern const struct ks_rule ks_rule_kv_concat;
+extern const struct ks_rule ks_rule_kv_disabled;
+extern const struct ks_rule ks_rule_inference_unbatched;
+extern const struct ks_rule ks_rule_serve_host_gap;
+extern const struct ks_rule ks_rule_host_slow_operator;
+extern const struct ks_rule ks_rule_compile_graph_breaks;
+extern const struct ks_rule ks_rule_compile_graphs_skipped;
 
 #endif

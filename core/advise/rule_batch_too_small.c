@@ -20,7 +20,7 @@
 #include "advise/registry.h"
 #include "measure/sum.h"
 
-enum { KERNEL_NS_MAX = 8 * 1000, LAUNCHES_MIN = 20 };
+enum { KERNEL_NS_MAX = 8 * 1000, LAUNCHES_MIN = 20, TIMES_MIN = 2, TIMES_MAX = 64 };
 
 static const double idle_share_min = 0.5;
 /* Recorded steps of small networks filled 0.2 to 0.84, with work enough 0.9 to 1. */
@@ -53,6 +53,13 @@ static struct kernels look_at(const struct ks_facts *facts)
                             .fill = filled_ns / busy_ns};
 }
 
+/* Batches of so many times the size keep the GPU busy as long as the host takes to launch. */
+static int64_t times_wanted(const struct ks_mean_step *mean)
+{
+    int64_t times = mean->busy_ns > 0 ? mean->step_ns / mean->busy_ns : TIMES_MAX;
+    return times < TIMES_MIN ? TIMES_MIN : times > TIMES_MAX ? TIMES_MAX : times;
+}
+
 static enum ks_status report(const struct kernels *kernels, const struct ks_facts *facts,
                              struct ks_findings *out, struct ks_check *check, struct ks_err *err)
 {
@@ -60,7 +67,7 @@ static enum ks_status report(const struct kernels *kernels, const struct ks_fact
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_batch_too_small);
     const struct ks_replay_change before = ks_gpu_step_repaired(facts);
     struct ks_replay_change sure = before;
-    sure.launch_factor = 0.5;
+    sure.launch_factor = before.launch_factor / 2;
     struct ks_replay_change most = before;
     most.launch_factor = 0;
     KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, &finding, err));
@@ -74,12 +81,14 @@ static enum ks_status report(const struct kernels *kernels, const struct ks_fact
         "and fill %.0f %% of it, so that a larger batch costs next to nothing, as long as it "
         "trains as well (raise the learning rate with it) and fits into memory.",
         mean->launches, (double)kernels->mean_ns / 1e3, 100 * kernels->fill);
-    finding.fix_code = "loader = DataLoader(dataset, batch_size=4 * batch_size, ...)";
+    finding.fix_code =
+        ks_findings_text(out, "DataLoader(dataset, ..., batch_size=%lld * batch_size)",
+                         (long long)times_wanted(mean));
     const struct ks_evidence evidence[] = {
         {"kernel_mean", (double)kernels->mean_ns, "ns"},
         {"filled", kernels->fill, "share"},
         {"launches_per_step", mean->launches, "count"},
-        {"idle_launching", (double)ks_gpu_step_launching_ns(mean), "ns"},
+        {"idle_launching", (double)ks_gpu_step_launching_ns(facts), "ns"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
     return ks_findings_add(out, facts, &finding, err);
@@ -98,7 +107,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         check->reason = "launch shapes of kernels were not recorded";
         return KS_OK;
     }
-    int64_t idle_ns = ks_gpu_step_launching_ns(mean);
+    int64_t idle_ns = ks_gpu_step_launching_ns(facts);
     if (mean->launches >= LAUNCHES_MIN && kernels.mean_ns < KERNEL_NS_MAX &&
         kernels.fill < fill_max && ks_gpu_step_is_share(mean, idle_ns, idle_share_min)) {
         return report(&kernels, facts, out, check, err);

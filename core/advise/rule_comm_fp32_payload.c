@@ -17,6 +17,7 @@
 #include "advise/gpu_step.h"
 #include "advise/late_rank.h"
 #include "advise/registry.h"
+#include "advise/shards.h"
 
 static const double share_min = 0.03;
 static const double tensor_share_min = 0.2; /* of fp32 models only products by tf32 use them */
@@ -52,11 +53,15 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     finding->fix_text = ks_findings_text(
         out,
         "Send gradients as bf16: %.1f MiB a step are summed up in fp32, while tensor cores compute "
-        "in 16 bits. The hook below halves what travels; sums then have 8 bits of mantissa, so "
+        "in 16 bits. %s halves what travels; sums then have 8 bits of mantissa, so "
         "compare the loss.",
-        gradients->fp32_bytes / (1024.0 * 1024.0));
-    finding->fix_code = "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
-                        "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
+        gradients->fp32_bytes / (1024.0 * 1024.0),
+        ks_shards_are_there(facts) ? "The policy below" : "The hook below");
+    finding->fix_code =
+        ks_shards_are_there(facts)
+            ? KS_SHARDS_16_BITS
+            : "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+              "model.register_comm_hook(None, default_hooks.bf16_compress_hook)";
     finding->verify = "kscope report rank*.json  # with the fix: collectives move half as much";
     finding->group = ks_rule_comm_exposed.id; /* what travels less is exposed less */
     const struct ks_evidence evidence[] = {

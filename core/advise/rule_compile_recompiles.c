@@ -74,7 +74,7 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
             "the guard that fails; mark sizes that change as dynamic, and keep numbers and objects "
             "that change out of the compiled function.",
             compiles->compiles, ms);
-        finding->fix_code = "TORCH_LOGS=recompiles python train.py\n"
+        finding->fix_code = "torch._logging.set_logs(recompiles=True)  # as TORCH_LOGS=recompiles\n"
                             "model = torch.compile(model, dynamic=True)";
         return;
     }
@@ -113,6 +113,9 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     };
     ks_finding_show(&finding, evidence,
                     KS_COUNT_OF(evidence) - (compiles->attempts_max < 0 ? 1 : 0));
+    /* Compiled code is looked for where the program calls it; names of regions change. */
+    struct ks_strid lookup = ks_trace_str_find(facts->trace, KS_STR("TorchDynamo Cache Lookup"));
+    ks_findings_set_place(&finding.where, facts, lookup, KS_PLACE_OPERATOR);
     for (size_t i = 0; i < compiles->step_count && i < KS_FINDING_STEPS_MAX; i++) {
         finding.where.steps[finding.where.step_count++] = compiles->steps[i];
     }

@@ -121,7 +121,8 @@ static void write_fix(struct ks_findings *out, const struct ks_process_use *use,
     finding->fix_code =
         layout.workers_wanted < layout.workers
             ? ks_findings_text(out,
-                               "torch.set_num_threads(%lld)\nDataLoader(..., num_workers=%lld)",
+                               "torch.set_num_threads(%lld)\n"
+                               "DataLoader(dataset, ..., num_workers=%lld)",
                                (long long)layout.threads_wanted, (long long)layout.workers_wanted)
             : ks_findings_text(out, "torch.set_num_threads(%lld)",
                                (long long)layout.threads_wanted);

@@ -20,6 +20,7 @@
 #include "advise/cpu_step.h"
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
+#include "analyze/time_places.h"
 #include "base/err.h"
 #include "measure/quantile.h"
 #include "measure/sum.h"
@@ -118,6 +119,18 @@ static bool is_periodic(const struct ks_facts *facts, const struct stall *stall)
                share_min * ks_cpu_step_mean_ns(facts);
 }
 
+/* The step with frames tells who is to blame when it is one of the long ones. */
+static void write_place(const struct stall *stall, uint32_t source, const struct ks_facts *facts,
+                        struct ks_where *where)
+{
+    const struct ks_time_place *place = ks_time_place_find(facts, source, KS_TIME_STEP);
+    int64_t distance = place ? ks_sum_sub(place->step, facts->steps[stall->first].number) : -1;
+    if (distance >= 0 && distance % (int64_t)stall->period == 0) {
+        where->file = place->file;
+        where->line = place->line;
+    }
+}
+
 static enum ks_status report(const struct stall *stall, uint32_t source,
                              const struct ks_facts *facts, struct ks_findings *out,
                              struct ks_err *err)
@@ -136,7 +149,8 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
         stall->period, (double)stall->excess_ns / (double)stall->outliers / 1e6,
         (double)excess_ns / 1e6);
     finding.fix_code = "gc.disable()                      # gc.collect() between epochs\n"
-                       "torch.distributed.checkpoint.async_save(state, checkpoint_id=path)";
+                       "from torch.distributed.checkpoint import async_save\n"
+                       "async_save(state, checkpoint_id=path)";
     finding.verify = "kscope run --steps 1:1:32 train.py  # with the fix: steps are alike";
     const struct ks_evidence evidence[] = {
         {"period", (double)stall->period, "count"},
@@ -146,6 +160,7 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
     where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    write_place(stall, source, facts, where);
     for (size_t i = stall->first; i <= stall->last && where->step_count < KS_FINDING_STEPS_MAX;
          i += stall->period) {
         where->steps[where->step_count++] = facts->steps[i].number;

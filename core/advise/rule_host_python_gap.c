@@ -3,7 +3,9 @@
  *
  * Claim: the GPU idles for at least 5% of the step while the host runs code outside of operators,
  * and this is more than half of all idle time. Code that only one rank runs, for which the others
- * wait, is ranks.straggler; code directly before memory is freed is memory.allocator_churn. Without
+ * wait, is ranks.straggler; code directly before memory is freed is memory.allocator_churn; code
+ * most of which cuts text into tokens is input.tokenize_inline; code
+ * between iterations of an engine that decodes is serve.host_gap. Without
  * a GPU: for 5% of the step, in the median step too, no operator runs at all in stretches of 200 us
  * and more.
  *
@@ -19,9 +21,11 @@
  * only the first two.
  */
 #include "advise/cpu_step.h"
+#include "advise/decode_loop.h"
 #include "advise/gpu_step.h"
 #include "advise/late_rank.h"
 #include "advise/registry.h"
+#include "analyze/time_places.h"
 
 static const double share_min = 0.05;
 
@@ -55,13 +59,29 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         {"step", (double)mean->step_ns, "ns"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
+    ks_findings_set_time_place(&finding.where, facts, KS_TIME_ANY_SOURCE, KS_TIME_QUIET);
     return ks_findings_add(out, facts, &finding, err);
+}
+
+/* Has the rule before this one named the code? */
+static bool is_tokenizing(const struct ks_findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        if (findings->list[i].rule == &ks_rule_input_tokenize_inline) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
+    if (is_tokenizing(out)) {
+        check->reason = "most of it cuts text into tokens: input.tokenize_inline";
+        return KS_OK;
+    }
     if (!facts->has_gpu) {
         return ks_cpu_step_find_gap(&ks_rule_host_python_gap, facts, out, check, err);
     }
@@ -73,6 +93,10 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         check->reason =
             ks_findings_text(out, "rank %lld has most of it, and the others wait for it",
                              (long long)late.rank->rank);
+        return KS_OK;
+    }
+    if (ks_decode_loop_has_gap(facts)) {
+        check->reason = "it lies between iterations of an engine: serve.host_gap";
         return KS_OK;
     }
     if (ks_gpu_step_is_share(mean, ks_gpu_step_host_code_ns(mean), share_min)) {

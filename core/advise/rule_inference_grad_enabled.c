@@ -47,6 +47,7 @@ static void write_place(const struct ks_facts *facts, uint32_t source, struct ks
     ks_findings_set_source(where, facts, source);
     where->op = facts->graphs[source].op;
     ks_findings_set_place(where, facts, where->op, KS_PLACE_OPERATOR);
+    ks_findings_set_time_place(where, facts, source, KS_TIME_MODEL); /* where the mode belongs */
 }
 
 static const char *describe(struct ks_findings *out, double nodes, int64_t bytes)

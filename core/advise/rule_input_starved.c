@@ -27,6 +27,7 @@
  * work is recorded in less than half of the steps, or a loader in the training process takes less
  * than BATCH_NS in the middle step: handing a batch over would cost about as much.
  */
+#include <math.h>
 #include <string.h>
 
 #include "advise/cpu_step.h"
@@ -41,6 +42,7 @@ enum {
     WAIT_PERCENT_MIN = 5,
     WORKERS_MIN = 2,
     WORKERS_MAX = 16,
+    WORKERS_SANE_MAX = 512, /* of one process */
     HANDOVER_NS =
         200 * 1000, /* seen: 75 to 99 us on an H100 host, up to 200 us with large batches */
     BATCH_NS = 5 * HANDOVER_NS,
@@ -236,9 +238,15 @@ static bool is_cause(const char *cause, const char *name)
     return cause && strcmp(cause, name) == 0;
 }
 
-/* `factor`: by which the workers are too few. */
+/* By which the workers are too few. */
+static double factor_wanted(const struct per_step *mean)
+{
+    double factor = mean->rest_ns > 0 ? (double)mean->step_ns / (double)mean->rest_ns : 2.0;
+    return factor > WORKERS_MAX ? (double)WORKERS_MAX : factor;
+}
+
 static const char *worker_advice(struct ks_findings *out, const struct per_step *mean,
-                                 const char *cause, double factor)
+                                 const char *cause)
 {
     if (is_cause(cause, "worker_start")) {
         return "Keep the worker processes from one epoch to the next: the first batch of the "
@@ -256,43 +264,94 @@ static const char *worker_advice(struct ks_findings *out, const struct per_step 
         return ks_findings_text(out,
                                 "The workers wait for storage: use about %.1f times as many, or "
                                 "keep the data on a nearer disk, in fewer and larger files.",
-                                factor);
+                                factor_wanted(mean));
     }
     return ks_findings_text(out,
                             "The workers deliver too slowly: use about %.1f times as many, or make "
                             "what they do for a sample cheaper.",
-                            factor);
+                            factor_wanted(mean));
+}
+
+/* Cores that the workers of one rank may use; 0 unknown. */
+static int64_t cores_of_rank(const struct ks_process_use *use)
+{
+    int64_t cores = ks_cpu_step_cores(use);
+    int64_t ranks = use->local_ranks > 1 ? use->local_ranks : 1;
+    return cores == 0 || cores > ranks ? cores / ranks : 1;
+}
+
+static void write_fix_of_one(struct ks_findings *out, const struct per_step *mean,
+                             const struct ks_process_use *use, struct ks_finding *finding)
+{
+    int64_t wanted = workers_wanted(mean);
+    int64_t cores = cores_of_rank(use);
+    bool is_limited = cores > 0 && wanted > cores && !is_cause(finding->cause, "storage");
+    const char *limit = cores == 0 ? ", if the machine has as many cores" : "";
+    if (is_limited) {
+        limit = ks_findings_text(out, ", but there are %lld cores for them only", (long long)cores);
+    }
+    const char *number =
+        cores == 0 ? ks_findings_text(out, "min(%lld, os.cpu_count())", (long long)wanted)
+                   : ks_findings_text(out, "%lld", (long long)(is_limited ? cores : wanted));
+    if (!limit || !number) {
+        return;
+    }
+    finding->fix_text = ks_findings_text(
+        out,
+        "Load batches in worker processes while the step runs: a batch takes %.1f ms to load "
+        "and the rest of the step %.1f ms, so %lld workers keep up%s.",
+        (double)mean->wait_ns / 1e6, (double)mean->rest_ns / 1e6, (long long)wanted, limit);
+    finding->fix_code =
+        ks_findings_text(out, "DataLoader(dataset, ..., num_workers=%s, persistent_workers=True%s)",
+                         number, mean->has_gpu ? ", pin_memory=True" : "");
+}
+
+/* So many times the workers, but no more than cores when they compute. */
+static int64_t more_workers(const struct per_step *mean, const char *cause,
+                            const struct ks_process_use *use)
+{
+    int64_t most = is_cause(cause, "storage") ? 0 : cores_of_rank(use);
+    double wanted = ceil(factor_wanted(mean) * (double)use->workers);
+    most = most > 0 && most < WORKERS_SANE_MAX ? most : WORKERS_SANE_MAX;
+    return wanted < (double)most ? (int64_t)wanted : most;
+}
+
+/* NULL: nothing about the loader's arguments helps. */
+static const char *worker_code(struct ks_findings *out, const struct per_step *mean,
+                               const char *cause, const struct ks_process_use *use)
+{
+    int64_t workers = more_workers(mean, cause, use);
+    const char *pin = mean->has_gpu ? ", pin_memory=True" : "";
+    if (is_cause(cause, "worker_start")) {
+        return "DataLoader(dataset, ..., num_workers=num_workers, persistent_workers=True)";
+    }
+    if (is_cause(cause, "ipc")) {
+        return "sample = torch.tensor(numbers)  # in the dataset: one tensor, not many objects";
+    }
+    if (use->workers == 0) {
+        return ks_findings_text(out,
+                                "DataLoader(dataset, ..., num_workers=min(%.0f * num_workers, "
+                                "os.cpu_count()), persistent_workers=True%s, prefetch_factor=4)",
+                                ceil(factor_wanted(mean)), pin);
+    }
+    return workers > use->workers
+               ? ks_findings_text(out,
+                                  "DataLoader(dataset, ..., num_workers=%lld, "
+                                  "persistent_workers=True%s, prefetch_factor=4)",
+                                  (long long)workers, pin)
+               : NULL;
 }
 
 static void write_fix(struct ks_findings *out, const struct per_step *mean,
-                      const struct ks_input_fact *input, struct ks_finding *finding)
+                      const struct ks_input_fact *input, const struct ks_process_use *use,
+                      struct ks_finding *finding)
 {
-    const char *pin = mean->has_gpu ? "pin_memory=True, " : "";
     if (input->is_single_process) {
-        long long workers = workers_wanted(mean);
-        finding->fix_text = ks_findings_text(
-            out,
-            "Load batches in worker processes while the step runs: a batch takes %.1f ms to load "
-            "and the rest of the step %.1f ms, so %lld workers keep up, if the machine has as many "
-            "cores.",
-            (double)mean->wait_ns / 1e6, (double)mean->rest_ns / 1e6, workers);
-        finding->fix_code =
-            ks_findings_text(out,
-                             "DataLoader(dataset, ..., num_workers=min(%lld, os.cpu_count()), "
-                             "persistent_workers=True, %sprefetch_factor=2)",
-                             workers, pin);
+        write_fix_of_one(out, mean, use, finding);
         return;
     }
-    double factor = mean->rest_ns > 0 ? (double)mean->step_ns / (double)mean->rest_ns : 2.0;
-    factor = factor > WORKERS_MAX ? (double)WORKERS_MAX : factor;
-    finding->fix_text = worker_advice(out, mean, finding->cause, factor);
-    if (mean->is_full) {
-        return;
-    }
-    finding->fix_code = ks_findings_text(
-        out,
-        "DataLoader(dataset, ..., num_workers=%s, persistent_workers=True, %sprefetch_factor=4)",
-        "min(2 * num_workers, os.cpu_count())", pin);
+    finding->fix_text = worker_advice(out, mean, finding->cause);
+    finding->fix_code = mean->is_full ? NULL : worker_code(out, mean, finding->cause, use);
 }
 
 static void write_evidence(const struct ks_facts *facts, const struct per_step *mean,
@@ -355,20 +414,21 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_input
                              int64_t middle_ns, struct ks_finding *finding, struct ks_findings *out,
                              struct ks_err *err)
 {
+    const struct ks_process_use *use = &ks_trace_source(facts->trace, input->source)->process;
     struct per_step mean = divide(facts, input, middle_ns);
     finding->saving = estimate(&mean, input->is_single_process);
     finding->saving_in_trace = estimate_in_trace(&mean, input->is_single_process);
-    mean.is_full = !input->is_single_process &&
-                   fill_cores(&ks_trace_source(facts->trace, input->source)->process);
+    mean.is_full = !input->is_single_process && fill_cores(use);
     if (mean.is_full) {
         finding->saving.low_ns = finding->saving_in_trace.low_ns = 0;
     }
     finding->cause = find_cause(facts, &mean, input);
     finding->title = mean.has_gpu ? "The GPU waits for the data loader"
                                   : "The training thread waits for the data loader";
-    write_fix(out, &mean, input, finding);
+    write_fix(out, &mean, input, use, finding);
     write_evidence(facts, &mean, input, finding);
     ks_findings_set_source(&finding->where, facts, input->source);
+    ks_findings_set_time_place(&finding->where, facts, input->source, KS_TIME_DATA);
     finding->where.op = input->name;
     finding->verify = "kscope run train.py  # with the fix: input.starved must be gone";
     return ks_findings_add(out, facts, finding, err);

@@ -63,7 +63,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     if (!ks_gpu_step_can_judge(facts, check)) {
         return KS_OK;
     }
-    int64_t idle_ns = ks_gpu_step_launching_ns(mean);
+    int64_t idle_ns = ks_gpu_step_launching_ns(facts);
     if (mean->launches >= LAUNCHES_MIN && ks_gpu_step_is_share(mean, idle_ns, share_min) &&
         (double)idle_ns <= mean->launches * IDLE_PER_LAUNCH_NS_MAX) {
         struct ks_finding finding = ks_gpu_step_finding(&ks_rule_launch_bound);

@@ -18,6 +18,9 @@
  */
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
+#include "measure/sum.h"
+
+enum { ALIGNED = 8, PADDED = 64 };
 
 static const double share_min = 0.05;
 static const double aligned_at_most = 1.6;
@@ -31,6 +34,16 @@ static struct ks_replay_change aligned(const struct ks_product_cost *products, d
                                   .work_part = ks_gpu_step_kept(factor, products->aligned_device_ns,
                                                                 products->cost.device_ns)};
     return change;
+}
+
+/* The first size that is no multiple of 8. */
+static int64_t odd_size(const int64_t sizes[3])
+{
+    size_t at = 0;
+    while (at < 2 && sizes[at] % ALIGNED == 0) {
+        at++;
+    }
+    return sizes[at];
 }
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
@@ -54,7 +67,10 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "very low.",
         (long long)sizes[0], (long long)sizes[1], (long long)sizes[1], (long long)sizes[2],
         (double)products->cost.device_ns / 1e6, (double)products->aligned_device_ns / 1e6);
-    finding.fix_code = "size = (size + 63) // 64 * 64  # 50257 -> 50304";
+    int64_t odd = odd_size(sizes);
+    finding.fix_code = ks_findings_text(out, "size = (size + %d) // %d * %d  # %lld -> %lld",
+                                        PADDED - 1, PADDED, PADDED, (long long)odd,
+                                        (long long)ks_sum_add(odd, PADDED - 1) / PADDED * PADDED);
     const struct ks_evidence evidence[] = {
         {"products_per_step", products->cost.count, "count"},
         {"misaligned_on_device", (double)products->cost.device_ns, "ns"},

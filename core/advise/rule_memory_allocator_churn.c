@@ -55,7 +55,7 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
             "keeps its memory for the next step. %.0f calls a step give memory back and %.0f ask "
             "for it again, %.2f ms together.",
             memory->gives, memory->takes, ms);
-        finding->fix_code = "# not in the loop: gc.collect(); torch.cuda.empty_cache()";
+        finding->fix_code = "torch.cuda.empty_cache()  # behind the loop, not in each step";
         return;
     }
     finding->fix_text = ks_findings_text(
@@ -65,7 +65,8 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
         "from step to step, a smaller batch or checkpointing leave more free.",
         memory->gives, memory->takes, ms,
         is_nearly_full(facts) ? ", and memory is nearly full" : "");
-    finding->fix_code = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py";
+    finding->fix_code = "import os  # first of all, or in the environment of the program\n"
+                        "os.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"expandable_segments:True\"";
 }
 
 /* Half of what the second has more than the first. */

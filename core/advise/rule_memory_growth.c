@@ -11,8 +11,10 @@
  * divided by it.
  *
  * Silent when: no allocator events were recorded, fewer than three complete steps hold some, or the
- * steps decode text, where caches of keys and values grow with it.
+ * steps decode text, where caches of keys and values grow with it: by their kind, or because they
+ * grow by aten::cat by as much (kv.concat).
  */
+#include "advise/decode_loop.h"
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
 #include "measure/sum.h"
@@ -131,6 +133,7 @@ static const struct ks_memory_fact *worst_of(const struct ks_facts *facts)
         const struct ks_memory_fact *memory = &facts->memory[i];
         bool is_device = memory->device >= 0 || !facts->has_gpu;
         if (is_device && is_growing(memory) && !is_decoding(facts, memory->source) &&
+            !ks_decode_loop_explains_growth(facts, memory->growth_bytes) &&
             (!worst || is_full_first(memory, worst))) {
             worst = memory;
         }
@@ -160,6 +163,8 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     } else if (steps_seen(facts) < STEPS_MIN) {
         check->state = KS_CHECK_COULD_NOT;
         check->reason = "allocator events are in fewer than three complete steps";
+    } else if (facts->work.caches.cost.count > 0) {
+        check->reason = "what grows is a cache of keys and values, as far as anything does";
     } else {
         check->reason =
             "what is allocated does not grow from step to step, or too little to matter";

@@ -123,6 +123,20 @@ static struct ks_replay_change keep(const struct parts *parts, size_t end)
     return change;
 }
 
+/* Names come from the program, which may have optimizers of its own. */
+static bool is_one_of_torch(struct ks_str class)
+{
+    static const char *const names[] = {"ASGD",  "Adadelta", "Adafactor", "Adagrad",
+                                        "Adam",  "AdamW",    "Adamax",    "NAdam",
+                                        "RAdam", "RMSprop",  "Rprop",     "SGD"};
+    for (size_t i = 0; i < KS_COUNT_OF(names); i++) {
+        if (ks_str_equal(class, ks_str_from(names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void write_fix(const struct ks_facts *facts, const struct parts *parts,
                       struct ks_findings *out, struct ks_finding *finding)
 {
@@ -130,6 +144,7 @@ static void write_fix(const struct ks_facts *facts, const struct parts *parts,
     struct ks_str class = class_name(facts);
     bool is_single = optimizer->kind == KS_OPTIMIZER_SINGLE;
     bool can_fuse = parts != &foreach_for_single;
+    bool is_torch = can_fuse || is_one_of_torch(class);
     const char *way = is_single ? "one tensor at a time" : "one operation at a time";
     finding->fix_text = ks_findings_text(
         out,
@@ -141,8 +156,12 @@ static void write_fix(const struct ks_facts *facts, const struct parts *parts,
         (double)optimizer->cost.host_ns / 1e6, (double)optimizer->cost.device_ns / 1e6,
         can_fuse ? " It needs parameters and gradients on one GPU, in floating point." : "");
     finding->fix_code =
-        ks_findings_text(out, "optimizer = torch.optim.%.*s(model.parameters(), ..., %s=True)",
-                         (int)class.len, class.ptr, can_fuse ? "fused" : "foreach");
+        is_torch
+            ? ks_findings_text(out,
+                               "optimizer = torch.optim.%.*s(model.parameters(), ..., %s=True)",
+                               (int)class.len, class.ptr, can_fuse ? "fused" : "foreach")
+            : "torch._foreach_mul_(averages, beta)           # all tensors of a kind in a list\n"
+              "torch._foreach_add_(averages, grads, alpha=1 - beta)";
 }
 
 static enum ks_status report(const struct parts *parts, const struct ks_facts *facts,

@@ -47,8 +47,8 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "is slower.",
         (long long)most->rank, (double)most->compute_ns / 1e6, (long long)least->rank,
         (double)least->compute_ns / 1e6, (double)comm->uneven_ns / 1e6);
-    finding.fix_code = "batches = split_by_tokens(sorted(samples, key=len), world_size)\n"
-                       "# equal sums of tokens, not equal numbers of samples";
+    finding.fix_code = "# neighbours in length go to different ranks: about as many tokens each\n"
+                       "samples = sorted(samples, key=len)[rank::world_size]";
     finding.verify = "kscope report rank*.json  # with the fix: compute of all ranks is alike";
     const struct ks_evidence evidence[] = {
         {"uneven_compute", (double)comm->uneven_ns, "ns"},

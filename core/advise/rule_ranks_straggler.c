@@ -106,10 +106,12 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
         {KS_IDLE_LAUNCH, "launch",
          "operators of the host: work that only this rank does on the CPU, or a slower, shared or "
          "throttled CPU",
-         "nproc; taskset -p PID; cat /proc/loadavg   # on the host of the rank"},
+         "import os  # on each host: its cores and its load must be alike\n"
+         "print(rank, len(os.sched_getaffinity(0)), os.getloadavg())"},
         {KS_IDLE_ALLOCATOR, "allocator",
          "asking for memory: it holds more than the others, or empties its cache",
-         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py"},
+         "import os  # first of all, or in the environment of the program\n"
+         "os.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"expandable_segments:True\""},
     };
     size_t at = 0;
     while (at + 1 < KS_COUNT_OF(causes) && causes[at].cause != late->cause) {

@@ -288,7 +288,8 @@ static enum ks_status collect(struct ks_collective_list *list, struct ks_err *er
     }
     KS_TRY(match(list, err));
     KS_TRY(ks_collectives_compare_ranks(list, err));
-    return ks_collectives_look_at_gradients(list, err);
+    KS_TRY(ks_collectives_look_at_gradients(list, err));
+    return ks_collectives_look_at_shards(list, err);
 }
 
 enum ks_status ks_collectives_compute(struct ks_analyzer *analyzer, struct ks_err *err)

@@ -1,5 +1,6 @@
 /* Collectives of all sources while ks_collectives_compute looks at them: collectives.c collects and
- * matches them, rank_waits.c compares ranks, gradient_sync.c looks at those of gradients. */
+ * matches them, rank_waits.c compares ranks, gradient_sync.c looks at those of gradients,
+ * shard_transfers.c at those of sharded parameters. */
 #ifndef KS_ANALYZE_COLLECTIVES_H
 #define KS_ANALYZE_COLLECTIVES_H
 
@@ -40,6 +41,8 @@ struct ks_collective_list {
 enum ks_status ks_collectives_compare_ranks(struct ks_collective_list *list, struct ks_err *err)
     KS_MUST_CHECK;
 enum ks_status ks_collectives_look_at_gradients(struct ks_collective_list *list, struct ks_err *err)
+    KS_MUST_CHECK;
+enum ks_status ks_collectives_look_at_shards(struct ks_collective_list *list, struct ks_err *err)
     KS_MUST_CHECK;
 
 #endif

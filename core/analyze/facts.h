@@ -210,6 +210,25 @@ struct ks_place_use {
     int64_t all_calls; /* of this operator and kind, from all places */
 };
 
+/* Time that is asked for its place. */
+enum ks_time_kind {
+    KS_TIME_DATA,  /* waiting for the next batch */
+    KS_TIME_QUIET, /* no operator runs */
+    KS_TIME_STEP,  /* all of the only step that is recorded with frames */
+    KS_TIME_MODEL, /* calls of modules from outside of modules */
+    KS_TIME_KINDS,
+};
+
+/* The innermost function of the user's code that holds half of that time (docs/analyses/places.md).
+ */
+struct ks_time_place {
+    uint32_t source;
+    enum ks_time_kind kind;
+    struct ks_str file; /* lives as long as the facts */
+    int64_t line;
+    int64_t step; /* number of the first step with frames */
+};
+
 /* One waiting or copying call of a trace with frames. */
 struct ks_place_call {
     uint32_t source;
@@ -315,6 +334,18 @@ struct ks_cpu_fact {
     int64_t short_ns_total;  /* shorter stretches of this kind */
 };
 
+/* Cutting text into tokens on the thread of the steps, by Python frames, of a recording with
+ * stacks: parts of its time, not times of a step (docs/analyses/tokenizing.md). */
+struct ks_tokenize_fact {
+    bool is_known;       /* there are frames */
+    int64_t code_ns;     /* stretches of 200 us and more without operators, calls and loader ... */
+    int64_t tokenize_ns; /* ... in them, functions that tokenize */
+    int64_t calls;
+    struct ks_str file; /* of the program, where most of it comes from; empty unknown */
+    int64_t line;
+    struct ks_str function;
+};
+
 /* What the allocator of a device holds from step to step (docs/analyses/memory_steps.md). */
 struct ks_memory_fact {
     uint32_t source;
@@ -392,6 +423,25 @@ struct ks_gradient_fact {
 
 enum { KS_SMALL_BUCKET_BYTES_MIN = 32 * 1024, KS_SMALL_BUCKET_BYTES_MAX = 4 * 1024 * 1024 };
 
+/* Collectives of one kind of sharded parameters (FSDP); all but bytes_max is of a mean complete
+ * step of a rank. */
+struct ks_shard_cost {
+    double count;
+    double matched; /* of these, with partners on all ranks */
+    double bytes;   /* brought together or summed up, as far as sizes are known */
+    double fp32_bytes;
+    int64_t bytes_max;       /* of one of them, 0 unknown */
+    int64_t transfer_ns;     /* moving data, at most */
+    int64_t exposed_ns;      /* of it, no kernel runs meanwhile */
+    int64_t exposed_sure_ns; /* ... moving data for sure */
+    int64_t first_ns;        /* exposed time of the first one of each step */
+};
+
+struct ks_shard_fact {
+    struct ks_shard_cost gathers;  /* of parameters */
+    struct ks_shard_cost scatters; /* sums of gradients */
+};
+
 /* Collectives of complete steps (docs/analyses/collectives.md). */
 struct ks_comm_fact {
     struct ks_rank_fact *ranks; /* one for each source; NULL: no step has collectives */
@@ -404,6 +454,7 @@ struct ks_comm_fact {
     int64_t late_excess_compute_ns;        /* the same of compute */
     int64_t uneven_ns; /* most less mean compute where who computes most comes last; mean step */
     struct ks_gradient_fact gradients;
+    struct ks_shard_fact shards;
 };
 
 /* What one file alone says of its launches and its recorder, so that the facts of a rank do not
@@ -501,6 +552,8 @@ struct ks_facts {
     size_t place_use_count;
     struct ks_place_call *place_calls; /* by source, step, operator, name, time */
     size_t place_call_count;
+    struct ks_time_place *time_places; /* by source and kind; NULL: no frames */
+    size_t time_place_count;
     struct ks_call_site *syncs; /* those in steps first; by wait_ns, then total_ns, descending */
     size_t sync_count;
     struct ks_call_site *copy_sites; /* by device_ns descending */
@@ -520,6 +573,7 @@ struct ks_facts {
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
+    struct ks_tokenize_fact tokenizing;
     struct ks_cpu_fact *cpus; /* one for each source; NULL: some GPU works, or there are no steps */
     size_t cpu_count;
     struct ks_source_fact *sources; /* one for each source */

@@ -32,6 +32,11 @@ static const struct ks_image_field place_fields[] = {
 };
 static const struct ks_image_type place_type = KS_IMAGE_TYPE(ks_place, place_fields);
 
+static const struct ks_image_field time_place_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_time_place, file),
+};
+static const struct ks_image_type time_place_type = KS_IMAGE_TYPE(ks_time_place, time_place_fields);
+
 static const struct ks_image_field site_fields[] = {
     KS_IMAGE_REF_TO(struct ks_call_site, place, place_type),
 };
@@ -63,6 +68,7 @@ static const struct ks_image_type mean_step_type = KS_IMAGE_TYPE(ks_mean_step, m
 
 static const struct ks_image_field work_fields[] = {
     KS_IMAGE_ARRAY_OF(struct ks_work_costs, spans, span_count, work_span_type),
+    KS_IMAGE_ARRAY_OF(struct ks_work_costs, passes, pass_count, work_span_type),
 };
 static const struct ks_image_type work_type = KS_IMAGE_TYPE(ks_work_costs, work_fields);
 
@@ -70,6 +76,12 @@ static const struct ks_image_field comm_fields[] = {
     KS_IMAGE_ARRAY_OF(struct ks_comm_fact, ranks, rank_count, rank_type),
 };
 static const struct ks_image_type comm_type = KS_IMAGE_TYPE(ks_comm_fact, comm_fields);
+
+static const struct ks_image_field tokenize_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_tokenize_fact, file),
+    KS_IMAGE_STR_IN(struct ks_tokenize_fact, function),
+};
+static const struct ks_image_type tokenize_type = KS_IMAGE_TYPE(ks_tokenize_fact, tokenize_fields);
 
 static const struct ks_image_field facts_fields[] = {
     KS_IMAGE_NOT(struct ks_facts, arena),
@@ -86,6 +98,7 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(places, place_count, place_type),
     ARRAY(place_uses, place_use_count, place_use_type),
     ARRAY(place_calls, place_call_count, place_call_type),
+    ARRAY(time_places, time_place_count, time_place_type),
     ARRAY(syncs, sync_count, site_type),
     ARRAY(copy_sites, copy_site_count, site_type),
     ARRAY(round_trips, round_trip_count, trip_type),
@@ -95,6 +108,7 @@ static const struct ks_image_field facts_fields[] = {
     KS_IMAGE_STRUCTS(struct ks_facts, comm, 1, comm_type),
     ARRAY(graphs, source_count, graph_type),
     ARRAY(inputs, input_count, input_type),
+    KS_IMAGE_STRUCTS(struct ks_facts, tokenizing, 1, tokenize_type),
     ARRAY(cpus, cpu_count, cpu_type),
     ARRAY(sources, source_count, source_type),
     KS_IMAGE_NOT(struct ks_facts, replays),

@@ -57,6 +57,7 @@ static const char *const libraries[] = {
     "scipy",
     "selectors.py",
     "sentence_transformers",
+    "sentencepiece",
     "shutil.py",
     "sklearn",
     "socket.py",
@@ -67,6 +68,7 @@ static const char *const libraries[] = {
     "tempfile.py",
     "tensorboard",
     "threading.py",
+    "tiktoken",
     "timm",
     "tokenizers",
     "torchaudio",
@@ -131,7 +133,8 @@ static enum ks_frame_kind kind_of_file(struct ks_str file)
     if (file.len == 0 || file.ptr[0] == '<') {
         return KS_FRAME_LIBRARY;
     }
-    if (is_one_of_torch(part)) {
+    /* Our hooks lie where the profiler is installed, which need not be among packages. */
+    if (is_one_of_torch(part) || ks_str_contains(file, KS_STR("/kinetoscope/torch/"))) {
         return KS_FRAME_TORCH;
     }
     bool is_library =

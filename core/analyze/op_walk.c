@@ -26,8 +26,10 @@ static enum ks_status close_rows(struct walker *w, int64_t now_ns, struct ks_err
         if (walk->open_count > 0) {
             struct ks_op_row *parent = &walk->open[walk->open_count - 1];
             parent->device_ns = ks_sum_add(parent->device_ns, row.device_ns);
-            parent->inner_ns = ks_sum_add(parent->inner_ns, row.device_ns);
+            parent->child_ns = ks_sum_add(parent->child_ns, ks_sum_sub(row.end_ns, row.start_ns));
             parent->launches += row.launches;
+            parent->graph_launches += row.graph_launches;
+            parent->inner_ns = ks_sum_add(parent->inner_ns, row.device_ns);
             parent->inner_launches += row.launches;
             parent->syncs += row.syncs;
         }
@@ -48,6 +50,7 @@ static enum ks_status open_row(struct walker *w, const struct ks_slice_scan *sca
     walk->open[walk->open_count] =
         (struct ks_op_row){.start_ns = scan->col.start_ns[i],
                            .end_ns = ks_sum_add(scan->col.start_ns[i], scan->col.dur_ns[i]),
+                           .calls_end_ns = scan->col.start_ns[i],
                            .seq = scan->col.seq[i],
                            .name = scan->col.name[i],
                            .dims = scan->col.dims[i],
@@ -105,6 +108,33 @@ static enum ks_status pass_links(struct walker *w, int64_t until_ns, struct ks_e
 
 /* ------------------------------------------------------------ lanes */
 
+static enum ks_status note_call(struct walker *w, const struct ks_slice_scan *scan, size_t i,
+                                struct ks_err *err)
+{
+    unsigned flags = ks_row_names_get(&w->walk.analyzer->names, scan->col.name[i]);
+    if (!(flags &
+          (KS_NAME_SYNC | KS_NAME_LAUNCH | KS_NAME_COPY | KS_NAME_MEMSET | KS_NAME_ALLOCATOR))) {
+        return KS_OK;
+    }
+    int64_t start_ns = scan->col.start_ns[i];
+    KS_TRY(pass_links(w, start_ns, err));
+    KS_TRY(close_rows(w, start_ns, err));
+    if (w->walk.open_count == 0) {
+        return KS_OK;
+    }
+    struct ks_op_row *row = &w->walk.open[w->walk.open_count - 1];
+    row->syncs += (flags & KS_NAME_SYNC) != 0;
+    row->graph_launches += (flags & KS_NAME_GRAPH) != 0;
+    /* A call of the driver may lie inside one of the runtime. */
+    int64_t from_ns = start_ns > row->calls_end_ns ? start_ns : row->calls_end_ns;
+    int64_t end_ns = ks_sum_add(start_ns, scan->col.dur_ns[i]);
+    if (end_ns > from_ns) {
+        row->calls_ns = ks_sum_add(row->calls_ns, ks_sum_sub(end_ns, from_ns));
+        row->calls_end_ns = end_ns;
+    }
+    return KS_OK;
+}
+
 static enum ks_status note_row(struct walker *w, const struct ks_slice_scan *scan, size_t i,
                                struct ks_err *err)
 {
@@ -119,15 +149,7 @@ static enum ks_status note_row(struct walker *w, const struct ks_slice_scan *sca
         KS_TRY(close_rows(w, start_ns, err));
         return open_row(w, scan, i, err);
     case KS_CATEGORY_RUNTIME:
-    case KS_CATEGORY_DRIVER:
-        if (ks_row_names_get(&w->walk.analyzer->names, scan->col.name[i]) & KS_NAME_SYNC) {
-            KS_TRY(pass_links(w, start_ns, err));
-            KS_TRY(close_rows(w, start_ns, err));
-            if (w->walk.open_count > 0) {
-                w->walk.open[w->walk.open_count - 1].syncs++;
-            }
-        }
-        return KS_OK;
+    case KS_CATEGORY_DRIVER: return note_call(w, scan, i, err);
     default: return KS_OK;
     }
 }

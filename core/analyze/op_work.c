@@ -37,6 +37,10 @@ static unsigned class_of_aten(struct ks_str name)
         {"_softmax", KS_OP_SOFTMAX},
         {"_scaled_dot_product_attention_math", KS_OP_MATH},
         {"_scaled_dot_product_efficient_attention", KS_OP_EFFICIENT},
+        {"_cudnn_attention_forward", KS_OP_CUDNN_ATTENTION},
+        {"_cudnn_attention_backward", KS_OP_CUDNN_ATTENTION},
+        {"_scaled_dot_product_cudnn_attention", KS_OP_CUDNN_ATTENTION},
+        {"_scaled_dot_product_cudnn_attention_backward", KS_OP_CUDNN_ATTENTION},
     };
     for (size_t i = 0; i < KS_COUNT_OF(known); i++) {
         if (ks_str_equal(name, ks_str_from(known[i].name))) {
@@ -49,13 +53,53 @@ static unsigned class_of_aten(struct ks_str name)
                                                               : 0u;
 }
 
+/* FullyShardedDataParallel's annotations are those of FSDP1. */
+static unsigned class_of_sharding(struct ks_str name)
+{
+    static const struct {
+        const char *begin;
+        unsigned class;
+    } known[] = {
+        {"FSDP::all_gather_copy", 0},
+        {"FSDP::all_gather", KS_OP_GATHER},
+        {"FSDP::post_backward", KS_OP_SCATTER},
+        {"FSDP::root_post_backward", KS_OP_SCATTER},
+        {"FullyShardedDataParallel._pre_", KS_OP_GATHER},
+        {"FullyShardedDataParallel._post_backward", KS_OP_SCATTER},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(known); i++) {
+        if (ks_str_starts(name, ks_str_from(known[i].begin))) {
+            return known[i].class;
+        }
+    }
+    return 0;
+}
+
+/* Rows that compiled code leaves. */
+static unsigned class_of_compiled(struct ks_str name)
+{
+    if (ks_str_equal(name, KS_STR("CompiledFunctionBackward"))) {
+        return KS_OP_GRAPH | KS_OP_GRAPH_BACKWARD;
+    }
+    return ks_str_starts(name, KS_STR("Torch-Compiled Region"))     ? (unsigned)KS_OP_REGION
+           : ks_str_equal(name, KS_STR("TorchDynamo Cache Lookup")) ? (unsigned)KS_OP_LOOKUP
+           : ks_str_equal(name, KS_STR("CompiledFunction")) ||
+                   ks_str_starts(name, KS_STR("## Call CompiledFxGraph")) ||
+                   ks_str_starts(name, KS_STR("CompiledFxGraph"))
+               ? (unsigned)KS_OP_GRAPH
+               : 0u;
+}
+
 unsigned ks_op_class_of(struct ks_str name)
 {
     struct ks_str aten = KS_STR("aten::");
     struct ks_str node = KS_STR("autograd::engine::evaluate_function: ");
-    unsigned class = KS_OP_KNOWN;
+    unsigned class = KS_OP_KNOWN | class_of_compiled(name);
     if (ks_str_starts(name, aten)) {
         class |= class_of_aten((struct ks_str){name.ptr + aten.len, name.len - aten.len});
+    }
+    if (ks_str_starts(name, KS_STR("F"))) {
+        class |= class_of_sharding(name);
     }
     if (ks_str_starts(name, node) && ends_with(name, KS_STR("mmBackward0"))) {
         class |= KS_OP_PRODUCT_BACKWARD;
@@ -75,19 +119,27 @@ unsigned ks_op_work_class(struct ks_op_work *work, uint32_t name)
 {
     if (work->classes[name] == 0) {
         struct ks_str text = ks_trace_str(work->analyzer->trace, (struct ks_strid){name});
-        work->classes[name] = (uint16_t)ks_op_class_of(text);
+        work->classes[name] = (uint32_t)ks_op_class_of(text);
     }
     return work->classes[name];
 }
 
-bool ks_op_work_is_inside(struct ks_op_work *work, const struct ks_op_walk *walk, unsigned class)
+const struct ks_op_row *ks_op_work_around(struct ks_op_work *work, const struct ks_op_walk *walk,
+                                          unsigned classes)
 {
-    for (size_t i = walk->open_count; i > 0; i--) {
-        if (ks_op_work_class(work, walk->open[i - 1].name) & class) {
-            return true;
+    size_t count = walk->open_count;
+    for (size_t i = 0; i < count && i < KS_OP_SEARCH_MAX; i++) {
+        const struct ks_op_row *row = &walk->open[count - 1 - i];
+        if (ks_op_work_class(work, row->name) & classes) {
+            return row;
         }
     }
-    return false;
+    return NULL;
+}
+
+bool ks_op_work_is_inside(struct ks_op_work *work, const struct ks_op_walk *walk, unsigned class)
+{
+    return ks_op_work_around(work, walk, class) != NULL;
 }
 
 /* ------------------------------------------------------------ sums and means */
@@ -137,6 +189,32 @@ void ks_op_work_mean(const struct ks_op_work *work, struct ks_work_cost *cost)
     cost->device_ns = ks_op_work_mean_ns(work, cost->device_ns);
 }
 
+bool ks_op_work_has_copy(const struct ks_op_work *work, uint32_t lane, int64_t from_ns,
+                         int64_t until_ns, enum ks_copy_way way)
+{
+    const struct ks_gpu_copies *copies = &work->analyzer->copies;
+    size_t begin = 0;
+    size_t end = copies->count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        const struct ks_gpu_copy *copy = &copies->items[middle];
+        bool is_before =
+            copy->launch_lane != lane ? copy->launch_lane < lane : copy->launch_ns < from_ns;
+        begin = is_before ? middle + 1 : begin;
+        end = is_before ? end : middle;
+    }
+    for (size_t i = begin; i < copies->count; i++) {
+        const struct ks_gpu_copy *copy = &copies->items[i];
+        if (copy->launch_lane != lane || copy->launch_ns >= until_ns) {
+            return false;
+        }
+        if (copy->way == way) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum ks_status ks_op_work_add_span(struct ks_op_work *work, const struct ks_work_span *span,
                                    struct ks_err *err)
 {
@@ -148,6 +226,7 @@ enum ks_status ks_op_work_add_span(struct ks_op_work *work, const struct ks_work
 
 /* ------------------------------------------------------------ all parts */
 
+/* A part that keeps nothing has a note alone. */
 struct part {
     enum ks_status (*create)(struct ks_op_work *work, struct ks_err *err);
     enum ks_status (*note)(struct ks_op_work *work, const struct ks_op_walk *walk,
@@ -160,10 +239,18 @@ static const struct part parts[] = {
     {ks_optimizer_create, ks_optimizer_note, ks_optimizer_publish, NULL},
     {ks_retuning_create, ks_retuning_note, ks_retuning_publish, ks_retuning_release},
     {ks_attention_create, ks_attention_note, ks_attention_publish, ks_attention_release},
+    {NULL, ks_shards_note, NULL, NULL},
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
+    {ks_slow_create, ks_slow_note, ks_slow_publish, ks_slow_release},
+    {ks_compiled_create, ks_compiled_note, ks_compiled_publish, ks_compiled_release},
     {ks_casts_create, ks_casts_note, ks_casts_publish, ks_casts_release},
     {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release},
     {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release},
+    {ks_caches_create, ks_caches_note, ks_caches_publish, ks_caches_release},
+    {ks_prefixes_create, ks_prefixes_note, ks_prefixes_publish, ks_prefixes_release},
+    {ks_calls_create, ks_calls_note, ks_calls_publish, ks_calls_release},
+    {ks_readings_create, ks_readings_note, ks_readings_publish, ks_readings_release},
+    {ks_rates_create, ks_rates_note, ks_rates_publish, NULL},
 };
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,
@@ -220,19 +307,23 @@ static enum ks_status run(struct ks_op_work *work, struct ks_err *err)
 {
     struct ks_analyzer *analyzer = work->analyzer;
     work->classes =
-        ks_new(&analyzer->scratch, uint16_t, (size_t)ks_trace_str_count(analyzer->trace) + 1);
+        ks_new(&analyzer->scratch, uint32_t, (size_t)ks_trace_str_count(analyzer->trace) + 1);
     if (!work->classes) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot classify operators");
     }
     KS_TRY(ks_traffic_create(work, err));
     for (size_t i = 0; i < KS_COUNT_OF(parts); i++) {
-        KS_TRY(parts[i].create(work, err));
+        if (parts[i].create) {
+            KS_TRY(parts[i].create(work, err));
+        }
     }
     for (uint32_t i = 0; i < ks_trace_source_count(analyzer->trace); i++) {
         KS_TRY(ks_op_walk(analyzer, i, note_row, work, err));
     }
     for (size_t i = 0; i < KS_COUNT_OF(parts); i++) {
-        KS_TRY(parts[i].publish(work, err));
+        if (parts[i].publish) {
+            KS_TRY(parts[i].publish(work, err));
+        }
     }
     return publish_spans(work, err);
 }

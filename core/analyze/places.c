@@ -198,6 +198,18 @@ enum ks_status ks_place_table_adopt(const struct ks_facts *framed, struct ks_fac
     return KS_OK;
 }
 
+uint32_t ks_places_twin_source(const struct ks_trace *framed, const struct ks_trace *trace,
+                               uint32_t source)
+{
+    int64_t rank = ks_trace_source(trace, source)->rank;
+    for (uint32_t i = 0; i < ks_trace_source_count(framed); i++) {
+        if (ks_trace_source(framed, i)->rank == rank) {
+            return i;
+        }
+    }
+    return 0;
+}
+
 /* The first of a group has most calls. */
 bool ks_places_find(const struct ks_facts *facts, struct ks_strid op, enum ks_place_kind kind,
                     struct ks_place_match *match)

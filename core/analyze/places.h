@@ -21,4 +21,8 @@ struct ks_place_match {
 bool ks_places_find(const struct ks_facts *facts, struct ks_strid op, enum ks_place_kind kind,
                     struct ks_place_match *match);
 
+/* The source of a recording with frames that is of the same rank, or its first. */
+uint32_t ks_places_twin_source(const struct ks_trace *framed, const struct ks_trace *trace,
+                               uint32_t source);
+
 #endif

@@ -13,6 +13,7 @@ static const struct ks_analysis analyses[] = {
     {"idle", ks_idle_compute},
     {"gpu copies", ks_gpu_copies_compute},
     {"syncs", ks_syncs_compute},
+    {"time places", ks_time_places_compute},
     {"round trips", ks_round_trips_compute},
     {"op work", ks_op_work_compute},
     {"replays", ks_replays_compute},
@@ -24,6 +25,7 @@ static const struct ks_analysis analyses[] = {
     {"compiles", ks_compiles_compute},
     {"collectives", ks_collectives_compute},
     {"cpu steps", ks_cpu_steps_compute},
+    {"tokenizing", ks_tokenizing_compute},
 };
 
 const struct ks_analysis *ks_analysis_at(size_t index)

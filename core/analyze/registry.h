@@ -36,6 +36,7 @@ enum ks_status ks_recorder_cost_compute(struct ks_analyzer *analyzer, struct ks_
 enum ks_status ks_idle_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_gpu_copies_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_syncs_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_time_places_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_op_work_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_replays_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_round_trips_compute(struct ks_analyzer *analyzer, struct ks_err *err);
@@ -46,6 +47,7 @@ enum ks_status ks_collectives_compute(struct ks_analyzer *analyzer, struct ks_er
 enum ks_status ks_memory_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_cpu_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_tokenizing_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 
 #endif

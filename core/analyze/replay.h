@@ -23,7 +23,8 @@ enum {
     KS_REPLAY_POINTS_ENOUGH = 150 * 1000, /* more steps than that takes say nothing new */
     KS_REPLAY_STEPS_MAX = 16,
     KS_REPLAY_SHORT_NS_MAX = 10 * 1000,
-    KS_REPLAY_GAP_NS_MIN = 200 * 1000, /* so long without a row is code of its own */
+    KS_REPLAY_LEAST_WORK_NS = 2 * 1000, /* a kernel of a handful of values takes so long */
+    KS_REPLAY_GAP_NS_MIN = 200 * 1000,  /* so long without a row is code of its own */
 };
 
 /* Operators that a run can leave out, by what they do; those that only prepare them are named
@@ -56,7 +57,18 @@ enum {
     KS_REPLAY_CAST = 1024,          /* casts of weights */
     KS_REPLAY_GRADIENT_CAST = 2048, /* ... of their gradients */
     KS_REPLAY_ACCUMULATED = 4096,   /* ... adding these to those of the batches before */
-    KS_REPLAY_SHRINKS_MAX = 4,
+    KS_REPLAY_PLANNED = 1 << 13,    /* attention that cuDNN makes plans for */
+    KS_REPLAY_SLOW = 1 << 14,       /* an operator that takes the host long by itself */
+    KS_REPLAY_EAGER = 1 << 15,      /* operators between the graphs of a compiled function */
+    KS_REPLAY_GLUE = 1 << 16,       /* entering compiled code again */
+    KS_REPLAY_SINGLE = 1 << 17,     /* compiled graphs that launch their kernels one by one */
+    KS_REPLAY_CACHE = 1 << 18,      /* keys and values of all tokens, copied for a new one */
+    KS_REPLAY_PREFIX = 1 << 19,     /* forward passes over tokens that one before has seen */
+    KS_REPLAY_READING = 1 << 20,    /* the host of an engine reads results ... */
+    KS_REPLAY_READ_GAP = 1 << 21,   /* ... and looks at them before the next iteration */
+    KS_REPLAY_GATHER = 1 << 22,     /* gathers of sharded parameters */
+    KS_REPLAY_SCATTER = 1 << 23,    /* sums of their gradients */
+    KS_REPLAY_SHRINKS_MAX = 9,
 };
 
 /* Of what has one of the marks, parts of the host's time and of the GPU's stay. Marks 0: nothing
@@ -82,6 +94,9 @@ struct ks_replay_change {
     struct ks_replay_shrink shrinks[KS_REPLAY_SHRINKS_MAX];
     bool keeps_collectives;   /* collectives of operators that are left out run all the same */
     double collective_factor; /* part of the time of collectives that stays */
+    /* Part of the GPU work that goes with tokens that are not computed: all but collectives and
+     * what optimizers do, and no piece gets shorter than KS_REPLAY_LEAST_WORK_NS. 0: none. */
+    double token_cut;
 };
 
 /* Nothing is different, but that no rank waits for another. */

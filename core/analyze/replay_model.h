@@ -58,8 +58,8 @@ struct ks_replay_work {
     uint32_t stream;         /* index within the replay */
     uint32_t launch_lane;
     uint32_t step;         /* the number of steps: it makes none longer */
-    uint16_t shrink_marks; /* KS_REPLAY_OPTIMIZER and so on */
     uint8_t copy_mark;     /* KS_REPLAY_SMALL_COPY or 0 */
+    uint32_t shrink_marks; /* KS_REPLAY_OPTIMIZER and so on */
     bool is_collective;
     bool is_first;    /* nothing was seen before it on its stream */
     bool is_launched; /* its call was found */
@@ -68,7 +68,7 @@ struct ks_replay_work {
 /* A stretch of a thread with marks begins or ends. */
 struct ks_replay_edge {
     int64_t at_ns;
-    uint16_t marks;
+    uint32_t marks;
     bool is_begin;
 };
 

@@ -2,31 +2,21 @@
 #include "analyze/replay_model.h"
 #include "base/sort_runs.h"
 
-/* Stretches of one thread hold one another at most a few deep: looked at behind the last one that
- * begins before a launch. */
-enum { DEPTH_MAX = 16 };
-
-/* Marks of the stretches of the thread that hold the moment. */
-static unsigned marks_at(const struct ks_work_costs *work, uint32_t lane, int64_t ns)
+/* Passes of one thread lie behind one another. */
+static bool is_in_pass(const struct ks_work_costs *work, const struct ks_replay_work *one)
 {
     size_t begin = 0;
-    size_t end = work->span_count;
+    size_t end = work->pass_count;
     while (begin < end) {
         size_t middle = begin + (end - begin) / 2;
-        const struct ks_work_span *span = &work->spans[middle];
-        bool is_before = span->lane != lane ? span->lane < lane : span->from_ns <= ns;
+        const struct ks_work_span *pass = &work->passes[middle];
+        bool is_before = pass->lane != one->launch_lane ? pass->lane < one->launch_lane
+                                                        : pass->from_ns <= one->launch_ns;
         begin = is_before ? middle + 1 : begin;
         end = is_before ? end : middle;
     }
-    unsigned marks = 0;
-    for (size_t i = 0; i < DEPTH_MAX && begin > i; i++) {
-        const struct ks_work_span *span = &work->spans[begin - 1 - i];
-        if (span->lane != lane) {
-            break;
-        }
-        marks |= ns < span->until_ns ? span->marks : 0;
-    }
-    return marks;
+    return begin > 0 && work->passes[begin - 1].lane == one->launch_lane &&
+           one->launch_ns < work->passes[begin - 1].until_ns;
 }
 
 static int compare_edges(const void *left, const void *right)
@@ -62,11 +52,10 @@ enum ks_status ks_replay_add_spans(const struct ks_replay_scope *scope, struct k
     for (size_t i = 0; i < work->span_count; i++) {
         const struct ks_work_span *span = &work->spans[i];
         if (is_inside(scope, span)) {
-            uint16_t marks = (uint16_t)span->marks;
             replay->edges[replay->edge_count++] =
-                (struct ks_replay_edge){span->from_ns, marks, true};
+                (struct ks_replay_edge){span->from_ns, span->marks, true};
             replay->edges[replay->edge_count++] =
-                (struct ks_replay_edge){span->until_ns, marks, false};
+                (struct ks_replay_edge){span->until_ns, span->marks, false};
         }
     }
     if (!ks_sort_runs(replay->edges, replay->edge_count, sizeof(*replay->edges), compare_edges)) {
@@ -74,7 +63,8 @@ enum ks_status ks_replay_add_spans(const struct ks_replay_scope *scope, struct k
     }
     for (size_t i = 0; i < replay->work_count; i++) {
         struct ks_replay_work *one = &replay->works[i];
-        one->shrink_marks |= (uint16_t)marks_at(work, one->launch_lane, one->launch_ns);
+        one->shrink_marks |= ks_work_costs_marks(work, one->launch_lane, one->launch_ns);
+        one->shrink_marks |= is_in_pass(work, one) ? KS_REPLAY_PREFIX : 0u;
     }
     return KS_OK;
 }

@@ -154,19 +154,6 @@ static enum ks_status measure_all_waits(struct state *state, struct ks_err *err)
 
 /* ------------------------------------------------------------ places of another recording */
 
-/* The source of the other recording that is of the same rank, or its first. */
-static uint32_t twin_source(const struct state *state, uint32_t source)
-{
-    const struct ks_trace *framed = state->analyzer->framed->trace;
-    int64_t rank = ks_trace_source(state->analyzer->trace, source)->rank;
-    for (uint32_t i = 0; i < ks_trace_source_count(framed); i++) {
-        if (ks_trace_source(framed, i)->rank == rank) {
-            return i;
-        }
-    }
-    return 0;
-}
-
 /* The order in which they are published. */
 static bool place_call_before(const struct ks_place_call *a, const struct ks_place_call *b)
 {
@@ -264,8 +251,9 @@ static void adopt_all_places(struct state *state)
     for (size_t begin = 0, end; begin < state->call_count; begin = end) {
         uint32_t source = state->calls[begin].source;
         if (begin == 0 || source != state->calls[begin - 1].source) {
-            find_framed_calls(state->analyzer->framed, twin_source(state, source), &framed_begin,
-                              &framed_end);
+            const struct ks_facts *framed = state->analyzer->framed;
+            uint32_t twin = ks_places_twin_source(framed->trace, state->analyzer->trace, source);
+            find_framed_calls(framed, twin, &framed_begin, &framed_end);
         }
         end = begin;
         while (end < state->call_count && is_same_run(&state->calls[begin], &state->calls[end])) {

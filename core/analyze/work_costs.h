@@ -3,6 +3,7 @@
 #ifndef KS_ANALYZE_WORK_COSTS_H
 #define KS_ANALYZE_WORK_COSTS_H
 
+#include "analyze/gpu_peaks.h"
 #include "store/strpool.h"
 
 enum { KS_COST_STEPS_MAX = 16 };
@@ -40,13 +41,14 @@ struct ks_optimizer_cost {
     struct ks_strid name; /* "Optimizer.step#AdamW.step" */
 };
 
-/* Convolutions that tried algorithms. */
+/* Convolutions that tried algorithms, or attention that cuDNN made plans for. */
 struct ks_retuning_cost {
     struct ks_work_cost cost;
     int64_t usual_host_ns; /* of as many that did not */
     int64_t usual_device_ns;
-    size_t shapes;      /* different ones, 0 unknown */
-    struct ks_strid op; /* that took longest */
+    size_t shapes;         /* different ones, 0 unknown */
+    struct ks_strid op;    /* that took longest */
+    struct ks_strid outer; /* the program's operator around it, or itself */
 };
 
 enum ks_attention_kind {
@@ -79,6 +81,39 @@ struct ks_product_cost {
     int64_t sizes[3]; /* rows, inner, columns */
 };
 
+/* The operator whose own time on the host is longest, of calls of KS_SLOW_NS_MIN and more. */
+struct ks_slow_cost {
+    struct ks_work_cost cost;
+    int64_t own_ns;        /* of its calls, without the operators and calls inside */
+    int64_t usual_ns;      /* of as many of its shorter calls, 0: it has none */
+    size_t steps_with;     /* steps that hold some */
+    int64_t other_ns;      /* own time of such calls of other operators */
+    size_t shapes;         /* different ones among the slow calls, 0 unknown */
+    struct ks_strid op;    /* 0: no operator has such calls */
+    struct ks_strid outer; /* the program's operator around it, or itself */
+    struct ks_strid dims;  /* of the longest call */
+};
+
+/* Compiled functions: what of them runs as single operators, or launches kernel by kernel. */
+struct ks_compiled_cost {
+    double regions;              /* calls of compiled functions by code that is not */
+    double breaks;               /* calls of compiled code from inside of compiled functions */
+    struct ks_work_cost eager;   /* operators in them that no graph holds, and their nodes */
+    struct ks_work_cost glue;    /* entering compiled code again, up to its first graph */
+    struct ks_strid eager_op;    /* of these operators the one that takes longest */
+    struct ks_work_cost single;  /* calls of graphs that launch kernel by kernel ... */
+    struct ks_work_cost replays; /* ... that replay a CUDA graph */
+    int64_t replay_ns_min;       /* of these on the host */
+    bool is_mixed;               /* forward and backward differ in that */
+    bool has_trees;              /* Python frames of torch's keeper of CUDA graphs were seen */
+    double skipped;              /* calls of compiled functions that ran nothing compiled */
+    double skipped_share;        /* of all launches, in them and in their backward ... */
+    double skipped_host_share;   /* ... of the host time of all operators and nodes */
+    struct ks_strid skipped_op;  /* of the operators in them the one that takes longest */
+};
+
+enum { KS_SLOW_NS_MIN = 1000 * 1000 };
+
 enum { KS_CHAIN_OPS_MAX = 8 };
 
 /* Chains of kernels that do little but read and write memory, of which a compiler makes one. */
@@ -110,6 +145,59 @@ struct ks_logits_cost {
     struct ks_strid op; /* that takes longest */
 };
 
+/* Keys and values of all tokens so far, copied with those of a new one behind them. */
+struct ks_cache_cost {
+    struct ks_work_cost cost;
+    double new_elements; /* of the new tokens, a step */
+    double new_part;     /* of all that is copied */
+    int64_t length;      /* of the last text, in tokens */
+    struct ks_strid op;
+};
+
+/* Forward passes over all tokens so far, each of one more than the one before. */
+struct ks_prefix_cost {
+    double passes; /* a step */
+    int64_t length;
+    double weight_bytes; /* of the factors of the products of one pass */
+    double cache_bytes;  /* of the keys and values of one pass */
+    struct ks_strid op;  /* that tells the length */
+    int64_t steps[KS_COST_STEPS_MAX];
+    size_t step_count;
+};
+
+/* Calls of a model with a batch of one that could be one call. */
+struct ks_single_cost {
+    double calls;       /* a step */
+    int64_t together;   /* that could be one; 0: none */
+    bool are_taken;     /* their inputs come out of a tensor that holds several */
+    struct ks_strid op; /* that gets the input */
+    int64_t steps[KS_COST_STEPS_MAX];
+    size_t step_count;
+};
+
+/* Results that the host of an engine reads between iterations, each of which decodes. */
+struct ks_reading_cost {
+    struct ks_work_cost cost; /* of the operators that read */
+    int64_t gap_ns;           /* until the device gets work again; a complete step */
+    struct ks_strid op;
+};
+
+/* Work of one kind in a mean complete step: what it computes and moves, and how long it takes. */
+struct ks_rate {
+    double flops;
+    double bytes; /* at least */
+    int64_t device_ns;
+};
+
+/* How fast a step works (docs/opportunities.md). What is not known has no part in it. */
+struct ks_rate_costs {
+    struct ks_rate products[KS_NUMBER_KINDS]; /* with attention */
+    enum ks_number_kind fp32_kind;            /* how products in fp32 are computed */
+    struct ks_rate thin;                      /* products and attention that the memory limits */
+    struct ks_rate convolutions;              /* FLOPs: those of the operators */
+    struct ks_rate moves;                     /* other operators of known sizes */
+};
+
 /* Weights in fp32 that autocast turns into half precision. */
 struct ks_cast_cost {
     struct ks_work_cost cost;        /* in the forward pass */
@@ -126,11 +214,24 @@ struct ks_work_costs {
     size_t span_count;
     struct ks_optimizer_cost optimizer;
     struct ks_retuning_cost retuning;
+    struct ks_retuning_cost plans;
     struct ks_attention_cost attention[KS_ATTENTION_KINDS];
     struct ks_product_cost products;
+    struct ks_slow_cost slow;
+    struct ks_compiled_cost compiled;
     struct ks_pointwise_cost pointwise;
     struct ks_logits_cost logits;
+    struct ks_cache_cost caches;
+    struct ks_prefix_cost prefixes;
+    struct ks_single_cost singles;
+    struct ks_reading_cost readings;
+    struct ks_work_span *passes; /* over prefixes; by thread and time */
+    size_t pass_count;
+    struct ks_rate_costs rates;
     struct ks_cast_cost casts;
 };
+
+/* Marks of the stretches of the thread that hold the moment. */
+unsigned ks_work_costs_marks(const struct ks_work_costs *work, uint32_t lane, int64_t ns);
 
 #endif

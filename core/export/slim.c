@@ -220,9 +220,10 @@ enum ks_status ks_slim_write(const char *path, const struct ks_slim *slim, ks_wr
     ks_text_init(&s.rewrite.scratch);
     ks_sink_init(&s.sink, write, user);
     struct ks_text_damage damage = {0};
+    const struct ks_text_source source = {path, slim->strict, slim->progress};
     enum ks_status status = ks_pseudonyms_init(&s.names, err);
     if (status == KS_OK) {
-        status = ks_trace_text_walk(path, slim->strict, &visitor, &s, &damage, err);
+        status = ks_trace_text_walk(&source, &visitor, &s, &damage, err);
     }
     if (status == KS_OK) {
         status = ks_sink_finish(&s.sink, err);

@@ -26,6 +26,7 @@ struct ks_slim {
     bool drop_args; /* arguments that only shapes and FLOPs need */
     bool anonymize;
     const struct ks_log *log;
+    struct ks_progress *progress; /* NULL: nobody asks */
 };
 
 /* Errors: those of ks_trace_text_walk. */

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/progress.h"
 #include "read/input.h"
 #include "read/reader.h"
 
@@ -422,13 +423,18 @@ static enum ks_status walk(struct walker *w)
     }
 }
 
-enum ks_status ks_trace_text_walk(const char *path, bool strict,
+enum ks_status ks_trace_text_walk(const struct ks_text_source *source,
                                   const struct ks_text_visitor *visitor, void *user,
                                   struct ks_text_damage *damage, struct ks_err *err)
 {
     struct walker w = {
-        .visitor = visitor, .user = user, .damage = damage, .strict = strict, .err = err};
-    KS_TRY(ks_input_open(path, &w.input, err));
+        .visitor = visitor, .user = user, .damage = damage, .strict = source->strict, .err = err};
+    KS_TRY(ks_input_open(source->path, &w.input, err));
+    uint64_t size = 0;
+    if (ks_input_size(source->path, &size)) {
+        ks_progress_add_total(source->progress, size);
+    }
+    ks_input_count(w.input, source->progress);
     enum ks_status status = walk(&w);
     ks_input_close(w.input);
     ks_free(w.buf);

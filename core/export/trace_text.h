@@ -35,9 +35,15 @@ struct ks_text_damage {
     bool is_cut;      /* the file, or its compressed stream, ends early */
 };
 
+struct ks_text_source {
+    const char *path;
+    bool strict;
+    struct ks_progress *progress; /* NULL: nobody asks */
+};
+
 /* Errors: those of opening and reading, KS_ERR_FORMAT (no trace; damaged and strict), KS_ERR_LIMIT
  * (an item of more than 64 MiB), those of the visitor. */
-enum ks_status ks_trace_text_walk(const char *path, bool strict,
+enum ks_status ks_trace_text_walk(const struct ks_text_source *source,
                                   const struct ks_text_visitor *visitor, void *user,
                                   struct ks_text_damage *damage, struct ks_err *err) KS_MUST_CHECK;
 

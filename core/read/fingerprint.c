@@ -145,7 +145,7 @@ static enum ks_status list_status_files(DIR *dir, struct ks_arena *arena, const 
     return KS_OK;
 }
 
-/* What processes say beside their traces enters the sources. */
+/* What processes, and the monitor, say beside traces enters the sources. */
 static enum ks_status add_status_files(struct taker *t, const char *folder, struct ks_arena *arena,
                                        struct ks_err *err)
 {
@@ -162,6 +162,10 @@ static enum ks_status add_status_files(struct taker *t, const char *folder, stru
             add_text(t, names[i]);
             add_identity(t, &info);
         }
+    }
+    struct stat info;
+    if (status == KS_OK && fstatat(dirfd(dir), "monitor.jsonl", &info, AT_SYMLINK_NOFOLLOW) == 0) {
+        add_identity(t, &info);
     }
     (void)closedir(dir);
     return status;

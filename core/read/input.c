@@ -140,6 +140,14 @@ enum ks_status ks_input_open(const char *path, struct ks_input **out, struct ks_
     return KS_OK;
 }
 
+bool ks_input_size(const char *path, uint64_t *size)
+{
+    struct stat info;
+    bool is_file = stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    *size = is_file ? (uint64_t)info.st_size : 0;
+    return is_file;
+}
+
 void ks_input_count(struct ks_input *input, struct ks_progress *progress)
 {
     input->progress = progress;

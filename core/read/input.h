@@ -18,6 +18,8 @@ enum ks_input_damage {
  * KS_ERR_NOMEM. */
 enum ks_status ks_input_open(const char *path, struct ks_input **out, struct ks_err *err)
     KS_MUST_CHECK;
+/* False: a pipe, or not there; only what has been read can be said then. */
+bool ks_input_size(const char *path, uint64_t *size);
 /* Counts the bytes of the file that are read; what has been so far is added. */
 void ks_input_count(struct ks_input *input, struct ks_progress *progress);
 void ks_input_close(struct ks_input *input); /* NULL is fine */

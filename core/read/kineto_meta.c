@@ -211,6 +211,36 @@ static enum ks_json take_step_times(struct ks_json_cursor *c, int64_t *median)
 }
 
 /* A number below 0 is none. */
+static enum ks_json take_count(struct ks_json_cursor *c, int64_t *value)
+{
+    enum ks_json step = take_number(c, value);
+    *value = *value < 0 ? 0 : *value;
+    return step;
+}
+
+static enum ks_json compiler_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
+                                 void *user)
+{
+    struct ks_source *s = user;
+    const struct {
+        struct ks_str key;
+        int64_t *value;
+    } numbers[] = {
+        {KS_STR("functions"), &s->compiler.functions},
+        {KS_STR("functions_compiled"), &s->compiler.functions_compiled},
+        {KS_STR("graph_breaks"), &s->compiler.graph_breaks},
+        {KS_STR("graphs_skipped"), &s->compiler.graphs_skipped},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(numbers); i++) {
+        if (ks_str_equal(key, numbers[i].key)) {
+            return take_count(c, numbers[i].value);
+        }
+    }
+    return ks_str_equal(key, KS_STR("graph_break_reason"))
+               ? take_interned(k, c, &s->graph_break_reason)
+               : ks_json_skip(c);
+}
+
 static enum ks_json process_key(struct kineto *k, struct ks_json_cursor *c, struct ks_str key,
                                 void *user)
 {
@@ -236,13 +266,15 @@ static enum ks_json process_key(struct kineto *k, struct ks_json_cursor *c, stru
         {KS_STR("workers"), &use->workers},
         {KS_STR("worker_cpu_ns"), &use->worker_cpu_ns},
         {KS_STR("worker_wait_ns"), &use->worker_wait_ns},
+        {KS_STR("mask_batches"), &use->mask_batches},
+        {KS_STR("mask_slots"), &use->mask_slots},
+        {KS_STR("mask_longest"), &use->mask_longest},
+        {KS_STR("mask_tokens"), &use->mask_tokens},
     };
     (void)k;
     for (size_t i = 0; i < KS_COUNT_OF(numbers); i++) {
         if (ks_str_equal(key, numbers[i].key)) {
-            enum ks_json step = take_number(c, numbers[i].value);
-            *numbers[i].value = *numbers[i].value < 0 ? 0 : *numbers[i].value;
-            return step;
+            return take_count(c, numbers[i].value);
         }
     }
     return ks_json_skip(c);
@@ -255,6 +287,9 @@ static enum ks_json run_key(struct kineto *k, struct ks_json_cursor *c, struct k
     struct ks_source *s = user;
     if (ks_str_equal(key, KS_STR("process"))) {
         return each_key(k, c, process_key, &s->process);
+    }
+    if (ks_str_equal(key, KS_STR("compiler"))) {
+        return each_key(k, c, compiler_key, s);
     }
     if (ks_str_equal(key, KS_STR("cut_step"))) {
         return ks_json_int(c, &s->cut_step, &s->has_cut_step);

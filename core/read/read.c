@@ -1,7 +1,5 @@
 #include "read/read.h"
 
-#include <sys/stat.h>
-
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/proc.h"
@@ -11,6 +9,7 @@
 #include "read/parts.h"
 #include "read/read_ahead.h"
 #include "read/reader.h"
+#include "read/run_clocks.h"
 #include "read/run_folder.h"
 #include "read/runs.h"
 #include "store/kst.h"
@@ -225,16 +224,15 @@ static bool is_not_a_trace(enum ks_status status)
     return status == KS_ERR_FORMAT || status == KS_ERR_UNSUPPORTED || status == KS_ERR_IO;
 }
 
-/* A pipe has no size: then only what has been read can be said. */
 static void count_bytes(const struct ks_file_list *files, struct ks_progress *progress)
 {
     uint64_t total = 0;
     for (size_t i = 0; progress && i < files->count; i++) {
-        struct stat info;
-        if (stat(files->list[i].path, &info) != 0 || !S_ISREG(info.st_mode)) {
+        uint64_t size = 0;
+        if (!ks_input_size(files->list[i].path, &size)) {
             return;
         }
-        total += (uint64_t)info.st_size;
+        total += size;
     }
     ks_progress_add_total(progress, total);
 }
@@ -341,7 +339,7 @@ static enum ks_status apply_status_files(struct ks_trace_builder *builder, struc
         struct ks_str path = ks_trace_builder_str(builder, source->path);
         KS_TRY(ks_run_folder_apply_status(source, path, err));
     }
-    return KS_OK;
+    return ks_run_clocks_apply(builder, err);
 }
 
 /* Windows first: the stacks of one window say nothing of another. */

@@ -201,6 +201,14 @@ struct ks_gpu_info {
     int32_t sm_count; /* -1 unknown */
 };
 
+/* What torch's compiler had counted when `kscope run` ended a window; 0: not known, or none. */
+struct ks_compiler_use {
+    int64_t functions;          /* that it looked at */
+    int64_t functions_compiled; /* ... and compiled */
+    int64_t graph_breaks;
+    int64_t graphs_skipped; /* compiled graphs that were to be CUDA graphs, and are none */
+};
+
 /* What the process and the kernel said while `kscope run` recorded a window; 0: not known, or none.
  */
 struct ks_process_use {
@@ -221,6 +229,33 @@ struct ks_process_use {
     int64_t workers;        /* processes of the loader */
     int64_t worker_cpu_ns;  /* that they used, all together */
     int64_t worker_wait_ns; /* that they could run, and no core was free */
+    int64_t mask_batches;   /* of the loader that have an attention mask ... */
+    int64_t mask_slots;     /* ... its elements ... */
+    int64_t mask_longest;   /* ... those left if each batch ended with its longest row ... */
+    int64_t mask_tokens;    /* ... and those that are no padding */
+};
+
+/* Why the clock of a GPU is not higher. */
+enum ks_clock_hold {
+    KS_CLOCK_POWER_CAP, /* its limit of power */
+    KS_CLOCK_HEAT,
+    KS_CLOCK_BRAKE,    /* the machine's supply asks for less */
+    KS_CLOCK_HARDWARE, /* one of these two, the driver does not say which */
+    KS_CLOCK_HOLDS,
+};
+
+/* What the driver said of the GPUs of the process while they worked, during all of a `kscope run`;
+ * 0: not known, or none. Of several GPUs all looks count. */
+struct ks_clock_use {
+    int64_t looks;
+    int64_t held[KS_CLOCK_HOLDS];     /* looks with the clock held back */
+    int64_t lost_ppm[KS_CLOCK_HOLDS]; /* 1 - clock / highest clock in these, mean of all looks */
+    int64_t mhz;                      /* mean */
+    int64_t mhz_max;
+    int64_t temperature_c_max;
+    int64_t power_mw; /* mean */
+    int64_t power_limit_mw, power_default_mw;
+    int64_t others_max; /* processes on the same GPU that are not of the program, most */
 };
 
 /* One input file: identity, switches of the recording, counters. */
@@ -247,9 +282,12 @@ struct ks_source {
     int64_t cut_step;           /* ... of this number */
     int64_t unprofiled_step_ns; /* of the same run without a profiler; 0 unknown */
     struct ks_process_use process;
-    bool is_running; /* the process that recorded it is still at work */
-    int64_t run;     /* 1-based run this file belongs to */
-    int64_t cycle;   /* 0-based window of its rank within the run */
+    struct ks_clock_use clocks;
+    struct ks_compiler_use compiler;
+    struct ks_strid graph_break_reason; /* the most frequent one, 0 unknown */
+    bool is_running;                    /* the process that recorded it is still at work */
+    int64_t run;                        /* 1-based run this file belongs to */
+    int64_t cycle;                      /* 0-based window of its rank within the run */
     uint64_t counts[KS_STAT_COUNT];
 };
 

@@ -74,6 +74,7 @@ class Program:
         ("report", "--json", "-"),
         ("info", "-"),
         ("query", "--csv", "-", "select name from slice"),
+        ("convert", "-"),
     ],
 )
 def test_a_line_comes_and_goes(words):

@@ -31,14 +31,18 @@ def put_whole(path, data):
     os.replace(temporary, path)
 
 
-def write_trace(folder, rank=0, pid=1, window=1, stacks=False, step_us=1000, before_ns=(), world=1):
-    """Six steps of `step_us`; the windows of a process lie one second apart."""
+def write_trace(
+    folder, rank=0, pid=1, window=1, stacks=False, step_us=1000, before_ns=(), world=1, gpu_us=0
+):
+    """Six steps of `step_us`, with a kernel of `gpu_us` each; windows of a process lie one second
+    apart."""
     start = window * 1_000_000
     events = []
     for index in range(6):
         begin = start + index * step_us
         events.append(span(f"ProfilerStep#{index + 5}", "user_annotation", begin, step_us, pid))
         events.append(span("aten::mm", "cpu_op", begin + 10, step_us - 20, pid))
+        events += kernel(begin + 20, gpu_us, pid, index + 1) if gpu_us else []
     document = {
         "schemaVersion": 1,
         "baseTimeNanoseconds": BASE_NS,
@@ -59,6 +63,15 @@ def write_trace(folder, rank=0, pid=1, window=1, stacks=False, step_us=1000, bef
 
 def span(name, category, ts, dur, pid):
     return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": pid, "ts": ts, "dur": dur}
+
+
+def kernel(ts, dur, pid, number):
+    call = span("cudaLaunchKernel", "cuda_runtime", ts, 5, pid)
+    work = {**span("gemm", "kernel", ts + 10, dur, 0), "tid": 7}
+    return [
+        {**call, "args": {"correlation": number}},
+        {**work, "args": {"device": 0, "stream": 7, "correlation": number}},
+    ]
 
 
 def write_status(folder, rank=0, pid=1, **members):

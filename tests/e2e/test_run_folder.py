@@ -249,3 +249,36 @@ def test_monitor_file_of_somebody_else(tmp_path):
     expected = document(tmp_path)
     (tmp_path / "monitor.jsonl").write_bytes(b"\0\n\xff\n" * 40_000)
     assert document(tmp_path) == expected
+
+
+def gpu(pids, **members):
+    known = {"index": 0, "busy_percent": 99, "sm_mhz": 990, "sm_mhz_max": 1980, "reasons": 32}
+    return {**known, "temperature_c": 92, "pids": pids, **members}
+
+
+def findings(*words):
+    return {finding["id"]: finding for finding in document(*words)["findings"]}
+
+
+def test_clocks_of_each_rank_are_its_own(tmp_path):
+    """Looks of a GPU count for the ranks on it; a file that has grown is read again."""
+    for rank in range(2):
+        write_trace(tmp_path, rank=rank, pid=11 + rank, world=2, gpu_us=800)
+    monitor = tmp_path / "monitor.jsonl"
+    line = monitor_line(gpus=[gpu([11], sm_mhz=1980, reasons=0), gpu([12], index=1)])
+    monitor.write_text(line * 4)
+    assert "gpu.throttled" not in findings(tmp_path)
+    with monitor.open("a") as file:
+        file.write("x" * 100_000 + "\n" + line + line[:-2])
+    finding = findings(tmp_path)["gpu.throttled"]
+    assert finding["cause"] == "heat" and finding["where"]["rank"] == 1
+    assert finding["saving_ns_per_step"] == {"low": 0, "high": 400_000}
+    evidence = {item["name"]: item["value"] for item in finding["evidence"]}
+    assert evidence["looks"] == 5 and evidence["temperature_max"] == 92
+    assert (evidence["held_back"], evidence["clock"]) == (1, 0.5)
+
+
+def test_clocks_in_a_container_are_everybodys(tmp_path):
+    write_trace(tmp_path, gpu_us=800)
+    (tmp_path / "monitor.jsonl").write_text(monitor_line(gpus=[gpu([])]) * 5)
+    assert "gpu.throttled" in findings(tmp_path)

@@ -21,11 +21,19 @@ class Program:
     steps: int = 0  # of a recorded run; 0: what the window needs
     needs_gpu: bool = False
     threads: int = 1  # OMP_NUM_THREADS; 0: as torch thinks
+    ranks: int = 1  # processes, each with a device of its own; on the CPU they share it
 
     @property
     def recorded_steps(self):
         wait, warmup, active = (int(part) for part in self.window.split(":"))
         return self.steps or wait + warmup + active + 28  # stacks, and steps timed behind it
+
+    def command(self, python, path):
+        """The words that start the program, before its own options."""
+        if self.ranks == 1:
+            return [python, str(path)]
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+        return [python, *launcher, str(self.ranks), str(path)]
 
 
 def on_cpu(name, fault, cause="", **more):
@@ -49,8 +57,9 @@ PROGRAMS = (
     on_cpu("oversubscribed", "cpu.oversubscribed", threads=0),
     on_cpu("recompiles", "compile.recompiles"),
     on_cpu("tokenize_inline", "input.tokenize_inline"),
-    on_cpu("periodic_checkpoint", "host.periodic_stall", window="6:1:24"),
-    on_cpu("periodic_evaluation", "host.periodic_stall", window="6:1:24"),
+    # The step with stacks, two behind the window, is one of the long ones.
+    on_cpu("periodic_checkpoint", "host.periodic_stall", window="6:1:28"),
+    on_cpu("periodic_evaluation", "host.periodic_stall", window="6:1:27"),
     Program(
         "many_on_cpu",
         {"input.starved": "storage", "host.python_gap": "", "memory.growth": ""},
@@ -81,6 +90,7 @@ PROGRAMS = (
     on_gpu("kv_disabled", "kv.disabled"),
     on_gpu("unbatched", "inference.unbatched"),
     on_gpu("serve_gap", "serve.host_gap"),
+    on_gpu("fsdp_gather", "fsdp.exposed_gather", ranks=2),
     Program(
         "many_on_gpu",
         {"copy.pageable": "", "sync.host": "", "optimizer.unfused": ""},

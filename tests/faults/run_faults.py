@@ -9,7 +9,7 @@ faults at once each is repaired alone, too. A row a fault: was it found (or one 
 the same), at which place, with the right cause; its saving, and what the repair saved; does the
 repaired twin show it. OUT receives faults.json and faults.txt; `--docs` puts the rows into the
 table of the device in that page, where those of other programs stay. Faults whose rule this kscope
-does not have are marked, and are no failure.
+does not have are marked, and are no failure, nor are programs of more ranks than there are GPUs.
 
 The exit status is 1 when a fault whose rule is there was not found, or a repaired twin shows it.
 Times are for the table alone: a machine that others use says little of them.
@@ -45,9 +45,16 @@ class Bench:
         """What the program prints, as a word of the command `before`."""
         env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
         env |= {"OMP_NUM_THREADS": str(program.threads)} if program.threads else {}
-        path = HERE / "programs" / f"{program.name}.py"
-        command = [sys.executable, path, "--device", self.options.device, *words]
-        return call(*before, *command, env=env)
+        command = program.command(sys.executable, HERE / "programs" / f"{program.name}.py")
+        return call(*before, *command, "--device", self.options.device, *words, env=env)
+
+    def missing(self, program):
+        """What the machine lacks to run the program, or None."""
+        if self.options.device == "cpu" or program.ranks == 1:
+            return None
+        code = "import torch; print(torch.cuda.device_count())"
+        gpus = int(call(sys.executable, "-c", code))
+        return f"{program.ranks} ranks, {gpus} GPUs" if gpus < program.ranks else None
 
     def step_ms(self, program, *words):
         text = self._call(program, (), *words)
@@ -126,6 +133,11 @@ def measure(bench, program, rows):
 def try_program(bench, program):
     rows = [new_row(program, fault) for fault in program.faults]
     try:
+        missing = bench.missing(program)
+        if missing:
+            for row in rows:
+                row["left_out"] = missing
+            return rows
         bad, good = bench.report(program, "--bad"), bench.report(program, "--good")
         for row in rows:
             judge(row, program.faults[row["fault"]], bad, good)
@@ -151,6 +163,8 @@ def inside(row):
 
 
 def found_text(row):
+    if row.get("left_out"):
+        return f"left out: {row['left_out']}"
     if row.get("is_there") is None:
         return "failed"
     if not row["found"]:

@@ -28,6 +28,7 @@ if sys.argv[1] == "run":
     folder = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
     folder.mkdir()
     (folder / "twin").write_text("good" if "--good" in sys.argv else "bad")
+    pathlib.Path({docs!r}).with_name("words").write_text(" ".join(sys.argv))
 else:
     print(json.dumps(docs[(pathlib.Path(sys.argv[-1]) / "twin").read_text()]))
 """
@@ -88,6 +89,21 @@ def test_wrong_advice(tmp_path, bad, good, miss):
 def test_rule_that_is_not_there(tmp_path):
     status, (row,), said = check(tmp_path, "recompiles", report(), report())
     assert (status, row["misses"]) == (0, []) and "no rule yet" in said
+
+
+@pytest.mark.torch
+def test_more_ranks_than_gpus(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    status, (row,), said = check(tmp_path, "fsdp_gather", report(), report(), "--device", "cuda")
+    assert (status, row["misses"]) == (0, []) and "left out: 2 ranks, 0 GPUs" in said
+
+
+def test_several_ranks_on_the_cpu(tmp_path):
+    bad = report(finding("fsdp.exposed_gather"))
+    status, (row,), said = check(tmp_path, "fsdp_gather", bad, report())
+    assert (status, row["found"]) == (0, "fsdp.exposed_gather"), said
+    words = (tmp_path / "words").read_text()
+    assert "-m torch.distributed.run --standalone --nproc-per-node 2 " in words
 
 
 def test_same_time_under_another_id(tmp_path):

@@ -1,6 +1,8 @@
 #include "facts_fixture.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "advise/findings.h"
@@ -204,6 +206,74 @@ const struct ks_finding *facts_fixture_finding(const struct ks_findings *finding
         }
     }
     return NULL;
+}
+
+/* ------------------------------------------------------------ cases of rules */
+
+static void put_on_one_line(FILE *file, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\\' || *text == '\n') {
+            fputc('\\', file);
+        }
+        fputc(*text == '\n' ? 'n' : *text, file);
+    }
+}
+
+/* A line "kind, id, code of the fix", with tabs between. Several programs may add to the file. */
+static void note_case(const char *id, enum rule_case kind, const struct ks_finding *finding)
+{
+    static const char *const names[] = {"fires", "silent", "near_miss"};
+    const char *path = getenv("KSCOPE_RULE_CASES");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (!file) {
+        assert_null(path);
+        return;
+    }
+    fprintf(file, "%s\t%s\t", names[kind], id);
+    put_on_one_line(file, finding && finding->fix_code ? finding->fix_code : "");
+    fputc('\n', file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static const struct ks_check *check_of(const struct ks_findings *findings, const char *id)
+{
+    for (size_t i = 0; i < findings->check_count; i++) {
+        if (strcmp(findings->checks[i].rule->id, id) == 0) {
+            return &findings->checks[i];
+        }
+    }
+    fail_msg("there is no rule %s", id);
+    abort();
+}
+
+static void check_finding(const struct ks_finding *finding)
+{
+    const struct ks_saving *saving = &finding->saving;
+    assert_true(saving->low_ns >= 0 && saving->low_ns <= saving->high_ns);
+    assert_true(finding->share >= 0 && finding->share <= 1);
+    assert_non_null(finding->fix_text);
+    assert_non_null(finding->verify);
+    assert_true(finding->evidence_count > 0);
+}
+
+const struct ks_finding *rule_case(const struct ks_findings *findings, const char *id,
+                                   enum rule_case kind)
+{
+    const struct ks_finding *finding = facts_fixture_finding(findings, id);
+    const struct ks_check *check = check_of(findings, id);
+    if ((finding != NULL) != (kind == RULE_FIRES)) {
+        fail_msg("%s %s", id, finding ? "was found" : check->reason);
+    }
+    assert_int_equal(check->state == KS_CHECK_FOUND, kind == RULE_FIRES);
+    if (finding) {
+        check_finding(finding);
+    } else {
+        assert_null(strstr(check->reason, "other findings")); /* it would have fired alone */
+        assert_true(check->reason[0] != '\0');
+    }
+    note_case(id, kind, finding);
+    return finding;
 }
 
 double facts_fixture_evidence(const struct ks_finding *finding, const char *name)

@@ -74,6 +74,14 @@ struct ks_findings;
 struct ks_finding;
 /* The finding of this rule, or NULL. */
 const struct ks_finding *facts_fixture_finding(const struct ks_findings *findings, const char *id);
+/* The three cases that the tests of each rule have (core/advise/README.md): a fault, a run to which
+ * the rule says nothing, and one that is just short of one of its thresholds. */
+enum rule_case { RULE_FIRES, RULE_SILENT, RULE_NEAR_MISS };
+/* The rule has found something, or nothing; gives the first of its findings, or NULL. Each call
+ * counts as a case of the rule: tests/advice/test_rule_cases.py looks for all three of each, and at
+ * the code of the fixes, in the file that the environment names as KSCOPE_RULE_CASES. */
+const struct ks_finding *rule_case(const struct ks_findings *findings, const char *id,
+                                   enum rule_case kind);
 /* Value of its evidence of this name, which must be there. */
 double facts_fixture_evidence(const struct ks_finding *finding, const char *name);
 

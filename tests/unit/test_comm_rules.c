@@ -25,6 +25,7 @@ struct plan {
     bool is_hidden;  /* a kernel runs all the time */
     size_t ranks;
     const char *kernel; /* NULL: of plain cores */
+    int64_t pause;      /* us, behind the optimizer's step */
 };
 
 static int64_t corr;
@@ -92,15 +93,15 @@ static int64_t add_step(int64_t i, int64_t rank, int64_t at, const struct plan *
     }
     end = plan->is_hidden && end < at + 2010 ? at + 2010 : end;
     const struct host_row rows[] = {
-        {1, NOTE, names[i], at * US, (end + 40 - at) * US},
+        {1, NOTE, names[i], at * US, (end + 40 + plan->pause - at) * US},
         {1, CALL, "cudaStreamSynchronize", host_at * US, (end + 10 - host_at) * US},
         {1, NOTE, "Optimizer.step#SGD.step", (end + 10) * US, 30 * US},
     };
     facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
-    return end + 40;
+    return end + 40 + plan->pause;
 }
 
-static const struct ks_finding *build(struct plan plan, const char *id)
+static const struct ks_finding *build(struct plan plan, const char *id, enum rule_case kind)
 {
     struct ks_err err = {0};
     facts_fixture_init(&f, 0, 0);
@@ -118,7 +119,7 @@ static const struct ks_finding *build(struct plan plan, const char *id)
     facts_fixture_compute(&f, NULL);
     findings = (struct ks_findings){0};
     assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
-    return facts_fixture_finding(&findings, id);
+    return rule_case(&findings, id, kind);
 }
 
 static void release(void)
@@ -132,22 +133,44 @@ static void release(void)
 static const struct plan forty_small = {
     .passes = 1, .collectives = 40, .elements = MIB_OF_FP32, .dur = 5, .ranks = 1};
 
+static const struct plan four_passes = {
+    .passes = 4, .collectives = 4, .elements = 16 * MIB_OF_FP32, .dur = 40, .ranks = 1};
+
 /* 40 MiB in 40 collectives need 3 buckets (2 of 25 MiB and the first): 37 are too many. Each takes
  * the host 20 us, 740 us together (less what the GPU then is behind), and half as much again at
  * most. */
 static void test_small_buckets(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = build(forty_small, "comm.small_buckets");
+    const struct ks_finding *finding = build(forty_small, "comm.small_buckets", RULE_FIRES);
     const struct ks_gradient_fact *gradients = &f.facts.comm.gradients;
     assert_true(gradients->small == 40);
     assert_true(gradients->small_bytes == 40.0 * (1 << 20));
     assert_int_equal(gradients->small_transfer_ns, 200 * US);
-    assert_non_null(finding);
     assert_true(facts_fixture_evidence(finding, "needed_per_step") == 3);
     assert_in_range(finding->saving_in_trace.low_ns, 700 * US, 740 * US);
     assert_in_range(finding->saving_in_trace.high_ns, 1050 * US, 1115 * US);
     assert_non_null(strstr(finding->fix_code, "bucket_cap_mb=25"));
+    release();
+}
+
+/* 3 % of the step. */
+static void test_few_against_the_step(void **state)
+{
+    (void)state;
+    struct plan plan = forty_small;
+    plan.pause = 25000;
+    build(plan, "comm.small_buckets", RULE_FIRES);
+    release();
+    plan.pause = 26500;
+    build(plan, "comm.small_buckets", RULE_NEAR_MISS);
+    release();
+    plan = four_passes;
+    plan.pause = 9000;
+    build(plan, "comm.redundant_sync", RULE_FIRES);
+    release();
+    plan.pause = 9250;
+    build(plan, "comm.redundant_sync", RULE_NEAR_MISS);
     release();
 }
 
@@ -157,43 +180,39 @@ static void test_few_or_other_buckets(void **state)
     static const char id[] = "comm.small_buckets";
     struct plan plan = forty_small;
     plan.collectives = 15;
-    assert_null(build(plan, id));
+    build(plan, id, RULE_NEAR_MISS);
     release();
     plan.collectives = 16;
-    assert_non_null(build(plan, id));
+    build(plan, id, RULE_FIRES);
     release();
     plan = forty_small;
     plan.elements = 4 * MIB_OF_FP32 + 1; /* more than 4 MiB each */
-    assert_null(build(plan, id));
+    build(plan, id, RULE_NEAR_MISS);
     release();
     plan.elements = 4 * MIB_OF_FP32; /* 160 MiB need 8 of them: 40 are five times as many */
-    assert_non_null(build(plan, id));
+    build(plan, id, RULE_FIRES);
     release();
     plan.elements = 1024; /* statistics of layers */
-    assert_null(build(plan, id));
+    build(plan, id, RULE_SILENT);
     release();
     plan = forty_small;
     plan.in_forward = true; /* the group splits tensors, it sums up no gradients */
-    assert_null(build(plan, id));
+    build(plan, id, RULE_SILENT);
     assert_true(f.facts.comm.gradients.count == 0);
     release();
 }
 
 /* ------------------------------------------------------------ comm.redundant_sync */
 
-static const struct plan four_passes = {
-    .passes = 4, .collectives = 4, .elements = 16 * MIB_OF_FP32, .dur = 40, .ranks = 1};
-
 /* Three of four times four collectives can go: 12 times 20 us of the host for sure. */
 static void test_redundant_sync(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = build(four_passes, "comm.redundant_sync");
+    const struct ks_finding *finding = build(four_passes, "comm.redundant_sync", RULE_FIRES);
     const struct ks_gradient_fact *gradients = &f.facts.comm.gradients;
     assert_int_equal(gradients->micro_batches, 4);
     assert_int_equal(gradients->windows, 3);
     assert_int_equal(gradients->windows_spared, 0);
-    assert_non_null(finding);
     assert_true(finding->saving_in_trace.high_ns >= 12 * 20 * US);
     assert_true(finding->saving_in_trace.high_ns <= 12 * 40 * US + 12 * 20 * US);
     assert_non_null(strstr(finding->fix_code, "i < 3"));
@@ -205,13 +224,13 @@ static void test_synchronised_once(void **state)
     (void)state;
     struct plan plan = four_passes;
     plan.only_last = true;
-    assert_null(build(plan, "comm.redundant_sync"));
+    build(plan, "comm.redundant_sync", RULE_SILENT);
     assert_int_equal(f.facts.comm.gradients.windows, 0);
     assert_int_equal(f.facts.comm.gradients.windows_spared, 3);
     release();
     plan = four_passes;
     plan.passes = 1;
-    assert_null(build(plan, "comm.redundant_sync"));
+    build(plan, "comm.redundant_sync", RULE_SILENT);
     release();
 }
 
@@ -224,9 +243,8 @@ static void test_exposed(void **state)
     (void)state;
     static const struct plan plan = {
         .passes = 1, .collectives = 2, .elements = 64 * MIB_OF_FP32, .dur = 300, .ranks = 2};
-    const struct ks_finding *finding = build(plan, "comm.exposed");
+    const struct ks_finding *finding = build(plan, "comm.exposed", RULE_FIRES);
     assert_int_equal(f.facts.comm.ranks[1].exposed_transfer_ns, 600 * US);
-    assert_non_null(finding);
     assert_true(facts_fixture_evidence(finding, "exposed_transfer") == 600 * US);
     assert_true(finding->saving_in_trace.high_ns <= 600 * US);
     assert_true(finding->saving_in_trace.low_ns >= finding->saving_in_trace.high_ns / 4);
@@ -242,12 +260,26 @@ static void test_hidden(void **state)
                         .dur = 300,
                         .is_hidden = true,
                         .ranks = 2};
-    assert_null(build(plan, "comm.exposed"));
+    build(plan, "comm.exposed", RULE_SILENT);
     assert_int_equal(f.facts.comm.ranks[0].exposed_ns, 0);
     release();
     plan =
         (struct plan){.passes = 1, .collectives = 2, .elements = MIB_OF_FP32, .dur = 3, .ranks = 2};
-    assert_null(build(plan, "comm.exposed")); /* 6 of 160 us */
+    build(plan, "comm.exposed", RULE_SILENT); /* 6 of 160 us */
+    release();
+    plan = (struct plan){.passes = 1,
+                         .collectives = 2,
+                         .elements = MIB_OF_FP32,
+                         .dur = 300,
+                         .ranks = 2,
+                         .pause = 10400}; /* 5 % */
+    build(plan, "comm.exposed", RULE_FIRES);
+    release();
+    plan.pause = 10700;
+    build(plan, "comm.exposed", RULE_NEAR_MISS);
+    release();
+    plan.pause = plan.elements = 0; /* sizes and types are not known: half the bits are no repair */
+    assert_non_null(strstr(build(plan, "comm.exposed", RULE_FIRES)->fix_code, "powerSGD"));
     release();
 }
 
@@ -264,19 +296,25 @@ static void test_payload(void **state)
                         .dur = 300,
                         .ranks = 2,
                         .kernel = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"};
-    const struct ks_finding *finding = build(plan, "comm.fp32_payload");
+    const struct ks_finding *finding = build(plan, "comm.fp32_payload", RULE_FIRES);
     assert_true(f.facts.comm.gradients.fp32_bytes == 2 * 64.0 * (1 << 20));
-    assert_non_null(finding);
     assert_in_range(finding->saving_in_trace.high_ns, 250 * US, 300 * US);
     assert_in_range(finding->saving_in_trace.low_ns, 125 * US, 150 * US);
     assert_string_equal(finding->group, "comm.exposed");
     release();
     plan.kernel = NULL;
-    assert_null(build(plan, "comm.fp32_payload"));
+    build(plan, "comm.fp32_payload", RULE_SILENT);
     release();
     plan.kernel = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64";
+    plan.pause = 9200; /* 3 % */
+    build(plan, "comm.fp32_payload", RULE_FIRES);
+    release();
+    plan.pause = 9400;
+    build(plan, "comm.fp32_payload", RULE_NEAR_MISS);
+    release();
+    plan.pause = 0;
     plan.dur = 3; /* half of 6 us in a step of some 160 */
-    assert_null(build(plan, "comm.fp32_payload"));
+    build(plan, "comm.fp32_payload", RULE_SILENT);
     release();
 }
 
@@ -286,7 +324,7 @@ int main(void)
         cmocka_unit_test(test_small_buckets),  cmocka_unit_test(test_few_or_other_buckets),
         cmocka_unit_test(test_redundant_sync), cmocka_unit_test(test_synchronised_once),
         cmocka_unit_test(test_exposed),        cmocka_unit_test(test_hidden),
-        cmocka_unit_test(test_payload),
+        cmocka_unit_test(test_payload),        cmocka_unit_test(test_few_against_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ static const char *const early_ids[STEPS] = {"0/0", "0/1", "1/0", "1/1"};
 static const char *const dims[STEPS] = {"[[512, 512], [120, 512]]", "[[512, 512], [128, 512]]",
                                         "[[512, 512], [136, 512]]", "[[512, 512], [144, 512]]"};
 
+static bool is_one_shape; /* what changes is no size */
 static struct facts_fixture f;
 static struct ks_findings findings;
 
@@ -35,7 +36,7 @@ static void add_step(int64_t i, const char *id, int64_t compile, bool has_marks)
         {1, NOTE, names[i], at, PERIOD},
         {1, OP, "TorchDynamo Cache Lookup", at + 9 * MS, MS},
         {1, OP, region, call, 30 * MS},
-        {1, OP, "CompiledFunction", call, 30 * MS, .dims = dims[i]},
+        {1, OP, "CompiledFunction", call, 30 * MS, .dims = dims[is_one_shape ? 0 : i]},
         {1, CALL, "cudaLaunchKernel", call + 20 * MS, MS, .corr = i + 1},
         {1, OP, "aten::mm", call + 30 * MS, at + PERIOD - call - 30 * MS},
     };
@@ -50,13 +51,13 @@ static void add_step(int64_t i, const char *id, int64_t compile, bool has_marks)
     facts_fixture_device(&f, &kernel, 1);
 }
 
-static const struct ks_finding *compute(void)
+static const struct ks_finding *compute(enum rule_case kind)
 {
     struct ks_err err = {0};
     facts_fixture_compute(&f, NULL);
     findings = (struct ks_findings){0};
     assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
-    return facts_fixture_finding(&findings, "compile.recompiles");
+    return rule_case(&findings, "compile.recompiles", kind);
 }
 
 static void release(void)
@@ -67,21 +68,20 @@ static void release(void)
 
 /* `compiling` steps of four compile for `compile` ms. */
 static const struct ks_finding *build(const char *const *their_ids, int64_t compiling,
-                                      int64_t compile, bool has_marks)
+                                      int64_t compile, bool has_marks, enum rule_case kind)
 {
     facts_fixture_init(&f, 0, 0);
     for (int64_t i = 0; i < STEPS; i++) {
         add_step(i, their_ids[i], i < compiling ? compile : 0, has_marks && i < compiling);
     }
-    return compute();
+    return compute(kind);
 }
 
 /* 10..412 and 10 ms of tuning for sure; with the compiled function around that 10..442. */
 static void test_compiles_again(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = build(ids, STEPS, 400, true);
-    assert_non_null(finding);
+    const struct ks_finding *finding = build(ids, STEPS, 400, true, RULE_FIRES);
     const struct ks_compile_fact *compiles = &f.facts.compiles;
     assert_int_equal(compiles->sure_ns, 412 * (int64_t)MS);
     assert_int_equal(compiles->most_ns, 432 * (int64_t)MS);
@@ -102,11 +102,11 @@ static void test_compiles_again(void **state)
 static void test_first_compilations(void **state)
 {
     (void)state;
-    assert_null(build(early_ids, STEPS, 400, true));
+    build(early_ids, STEPS, 400, true, RULE_NEAR_MISS);
     release();
-    assert_null(build(ids, 1, 400, true));
+    build(ids, 1, 400, true, RULE_NEAR_MISS);
     release();
-    assert_non_null(build(ids, 2, 400, true));
+    build(ids, 2, 400, true, RULE_FIRES);
     release();
 }
 
@@ -114,33 +114,42 @@ static void test_first_compilations(void **state)
 static void test_short_compilations(void **state)
 {
     (void)state;
-    assert_null(build(ids, STEPS, 37, true));
+    build(ids, STEPS, 37, true, RULE_NEAR_MISS);
     release();
-    assert_non_null(build(ids, STEPS, 38, true));
+    build(ids, STEPS, 38, true, RULE_FIRES);
     release();
+}
+
+static void test_no_size_changes(void **state)
+{
+    (void)state;
+    is_one_shape = true;
+    const struct ks_finding *finding = build(ids, STEPS, 400, true, RULE_FIRES);
+    assert_non_null(strstr(finding->fix_text, "names the guard"));
+    assert_non_null(strstr(finding->fix_code, "set_logs(recompiles=True)"));
+    release();
+    is_one_shape = false;
 }
 
 /* Without marks, what lies between looking for code and running it counts, and the first run. */
 static void test_without_marks(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = build(ids, STEPS, 400, false);
-    assert_non_null(finding);
+    build(ids, STEPS, 400, false, RULE_FIRES);
     assert_int_equal(f.facts.compiles.sure_ns, 402 * (int64_t)MS);
     assert_int_equal(f.facts.compiles.most_ns, 432 * (int64_t)MS);
     assert_int_equal(f.facts.compiles.attempts_max, 5);
     release();
-    assert_null(build(ids, STEPS, 10, false)); /* 12 ms: code was there */
+    build(ids, STEPS, 10, false, RULE_SILENT); /* 12 ms: code was there */
     release();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compiles_again),
-        cmocka_unit_test(test_first_compilations),
-        cmocka_unit_test(test_short_compilations),
-        cmocka_unit_test(test_without_marks),
+        cmocka_unit_test(test_compiles_again),     cmocka_unit_test(test_first_compilations),
+        cmocka_unit_test(test_short_compilations), cmocka_unit_test(test_without_marks),
+        cmocka_unit_test(test_no_size_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

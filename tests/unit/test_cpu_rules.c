@@ -62,30 +62,19 @@ static const struct ks_finding *find(const char *id)
 
 static const struct ks_finding *get(const char *id)
 {
-    const struct ks_finding *found = find(id);
-    if (!found) {
-        fail_msg("%s was not found", id);
-        abort();
-    }
-    return found;
+    return rule_case(&findings, id, RULE_FIRES);
 }
 
-static const struct ks_check *check_of(const char *id)
+static void expect_none(const char *id, enum rule_case kind, enum ks_check_state state,
+                        const char *words)
 {
+    rule_case(&findings, id, kind);
     for (size_t i = 0; i < findings.check_count; i++) {
         if (strcmp(findings.checks[i].rule->id, id) == 0) {
-            return &findings.checks[i];
+            assert_int_equal(findings.checks[i].state, state);
+            assert_non_null(strstr(findings.checks[i].reason, words));
         }
     }
-    fail_msg("there is no rule %s", id);
-    abort();
-}
-
-static void expect_none(const char *id, enum ks_check_state state, const char *words)
-{
-    assert_null(find(id));
-    assert_int_equal(check_of(id)->state, state);
-    assert_non_null(strstr(check_of(id)->reason, words));
     release();
 }
 
@@ -138,11 +127,11 @@ static void test_gap(void **state)
     build("x", (const int64_t[]){20, 20, 20}, 1, &four_cores);
     expect("host.python_gap", 15750 US, 21 MS);
     build("x", (const int64_t[]){3, 3, 3}, 1, &four_cores);
-    expect_none("host.python_gap", KS_CHECK_FINE, "4.00 of 100.00 ms");
+    expect_none("host.python_gap", RULE_NEAR_MISS, KS_CHECK_FINE, "4.00 of 100.00 ms");
     build("x", (const int64_t[]){1, 60, 1}, 1, &four_cores); /* one pause: another fault */
-    expect_none("host.python_gap", KS_CHECK_FINE, "2.00 of 100.00 ms");
+    expect_none("host.python_gap", RULE_SILENT, KS_CHECK_FINE, "2.00 of 100.00 ms");
     build(single, (const int64_t[]){1, 1, 1}, 50, &four_cores); /* the loader's time is no gap */
-    expect_none("host.python_gap", KS_CHECK_FINE, "1.00 of 100.00 ms");
+    expect_none("host.python_gap", RULE_SILENT, KS_CHECK_FINE, "1.00 of 100.00 ms");
 }
 
 /* Steps of 100 ms: 20 ms nothing, then for 40 ms operators of 100 us, 100 us apart, then one until
@@ -172,7 +161,7 @@ static void test_gap_beside_other_programs(void **state)
         if (cases[i].low_ns > 0) {
             expect("host.python_gap", cases[i].low_ns, 20 MS);
         } else {
-            expect_none("host.python_gap", KS_CHECK_FINE, "4.80 of 100.00 ms");
+            expect_none("host.python_gap", RULE_NEAR_MISS, KS_CHECK_FINE, "4.80 of 100.00 ms");
         }
     }
 }
@@ -207,7 +196,7 @@ static void test_stall(void **state)
     assert_int_equal(finding->saving.high_ns, 800 MS / 11);
     release();
     build_stalls(several, NOTE);
-    expect_none("host.periodic_stall", KS_CHECK_FINE, "no long steps");
+    expect_none("host.periodic_stall", RULE_SILENT, KS_CHECK_FINE, "no long steps");
 }
 
 /* ------------------------------------------------------------------ cpu.oversubscribed */
@@ -270,24 +259,24 @@ static void test_not_oversubscribed(void **state)
     struct ks_process_use use = crowded();
     use.threads = 4; /* as many as cores: others must be what is waited for */
     try_use(&use);
-    expect_none("cpu.oversubscribed", KS_CHECK_FINE, "30.0%");
+    expect_none("cpu.oversubscribed", RULE_NEAR_MISS, KS_CHECK_FINE, "30.0%");
     use = crowded();
     use.thread_wait_ns = 14 MS;
     try_use(&use);
-    expect_none("cpu.oversubscribed", KS_CHECK_FINE, "4.7%");
+    expect_none("cpu.oversubscribed", RULE_NEAR_MISS, KS_CHECK_FINE, "4.7%");
     use = crowded();
     use.threads = 4;
     use.workers = 2;
     use.cpu_ns = 700 MS; /* 2.3 of 4 cores */
     try_use(&use);
-    expect_none("cpu.oversubscribed", KS_CHECK_FINE, "other programs");
+    expect_none("cpu.oversubscribed", RULE_NEAR_MISS, KS_CHECK_FINE, "other programs");
     use = crowded();
     use.thread_run_ns = 0;
     try_use(&use);
-    expect_none("cpu.oversubscribed", KS_CHECK_COULD_NOT, "kernel does not tell");
+    expect_none("cpu.oversubscribed", RULE_SILENT, KS_CHECK_COULD_NOT, "kernel does not tell");
     use = (struct ks_process_use){0};
     try_use(&use);
-    expect_none("cpu.oversubscribed", KS_CHECK_COULD_NOT, "does not tell of cores");
+    expect_none("cpu.oversubscribed", RULE_SILENT, KS_CHECK_COULD_NOT, "does not tell of cores");
 }
 
 /* ------------------------------------------------------------------ cpu.throttled */
@@ -342,14 +331,14 @@ static void test_not_throttled(void **state)
     struct ks_process_use use = limited();
     use.throttled_ns = 14 MS;
     try_use(&use);
-    expect_none("cpu.throttled", KS_CHECK_FINE, "4.7%");
+    expect_none("cpu.throttled", RULE_NEAR_MISS, KS_CHECK_FINE, "4.7%");
     use = limited();
     use.quota_us = use.period_us = 0;
     try_use(&use);
-    expect_none("cpu.throttled", KS_CHECK_FINE, "no limit");
+    expect_none("cpu.throttled", RULE_SILENT, KS_CHECK_FINE, "no limit");
     use.wall_ns = 0;
     try_use(&use);
-    expect_none("cpu.throttled", KS_CHECK_COULD_NOT, "does not tell of cores");
+    expect_none("cpu.throttled", RULE_SILENT, KS_CHECK_COULD_NOT, "does not tell of cores");
 }
 
 /* Numbers come from the file, and may be any: sums stop, and savings stay within the step. */
@@ -440,22 +429,62 @@ static void test_full_cores(void **state)
     release();
 }
 
+/* ------------------------------------------------------------ how many workers */
+
+static void expect_code(const char *loader, int64_t wait_ms, const struct ks_process_use *use,
+                        const char *code)
+{
+    build(loader, (const int64_t[]){0, 0, 0}, wait_ms, use);
+    const struct ks_finding *finding = get("input.starved");
+    if (code) {
+        assert_non_null(finding->fix_code);
+        assert_non_null(strstr(finding->fix_code, code));
+    } else {
+        assert_null(finding->fix_code);
+    }
+    release();
+}
+
+/* A batch takes 60 ms beside 40 ms of work: three workers keep up, 2.5 times as many do. */
+static void test_number_of_workers(void **state)
+{
+    (void)state;
+    struct ks_process_use use = {.cores = 8, .wall_ns = 300 MS, .loader_ns = 180 MS};
+    use.loader_cpu_ns = 170 MS; /* decode */
+    expect_code(single, 60, &use, "num_workers=3,");
+    use.cores = 2;
+    expect_code(single, 60, &use, "num_workers=2,");
+    use.local_ranks = 2;
+    expect_code(single, 60, &use, "num_workers=1,");
+    use.loader_cpu_ns = 0; /* storage: workers that wait share a core */
+    expect_code(single, 60, &use, "num_workers=3,");
+    use = (struct ks_process_use){0}; /* nothing is known of the machine */
+    expect_code(single, 60, &use, "num_workers=min(3, os.cpu_count())");
+    expect_code(several, 60, &use, "num_workers=min(3 * num_workers, os.cpu_count())");
+    use = (struct ks_process_use){.cores = 8, .wall_ns = 300 MS, .loader_ns = 180 MS, .workers = 2};
+    use.worker_cpu_ns = 400 MS;
+    expect_code(several, 60, &use, "num_workers=5,");
+    use.cores = 4;
+    use.worker_cpu_ns = 330 MS;
+    expect_code(several, 60, &use, "num_workers=4,");
+    use.workers = 4; /* as many as cores, and there is nothing that would help */
+    use.worker_cpu_ns = 700 MS;
+    expect_code(several, 60, &use, NULL);
+    use.workers = INT64_MAX;
+    use.worker_cpu_ns = 0;
+    expect_code(several, 60, &use, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worked_example),
-        cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_oversubscribed),
-        cmocka_unit_test(test_not_oversubscribed),
-        cmocka_unit_test(test_throttled),
-        cmocka_unit_test(test_unprofiled_step),
-        cmocka_unit_test(test_not_throttled),
-        cmocka_unit_test(test_absurd_numbers),
-        cmocka_unit_test(test_causes_in_process),
-        cmocka_unit_test(test_causes_of_workers),
-        cmocka_unit_test(test_full_cores),
-        cmocka_unit_test(test_stall),
-        cmocka_unit_test(test_gap_beside_other_programs),
+        cmocka_unit_test(test_worked_example),    cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_oversubscribed),    cmocka_unit_test(test_not_oversubscribed),
+        cmocka_unit_test(test_throttled),         cmocka_unit_test(test_unprofiled_step),
+        cmocka_unit_test(test_not_throttled),     cmocka_unit_test(test_absurd_numbers),
+        cmocka_unit_test(test_causes_in_process), cmocka_unit_test(test_causes_of_workers),
+        cmocka_unit_test(test_full_cores),        cmocka_unit_test(test_stall),
+        cmocka_unit_test(test_number_of_workers), cmocka_unit_test(test_gap_beside_other_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

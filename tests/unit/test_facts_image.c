@@ -155,7 +155,8 @@ static void test_damaged(void **state)
     results_release(&results);
 }
 
-/* A new pointer in the facts, of which the table of fields does not know. */
+/* A new pointer in the facts, of which the table of fields does not know. Its last byte is not 0,
+ * as that of the steps may be, which would be taken for a bool. */
 static void test_pointer_not_described(void **state)
 {
     (void)state;

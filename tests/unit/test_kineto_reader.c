@@ -266,7 +266,8 @@ static void test_process(void **state)
         "\"cores\": 4, \"local_ranks\": 2, \"wall_ns\": 100, \"cpu_ns\": 90, "
         "\"thread_run_ns\": 30, \"thread_wait_ns\": -5, \"quota_us\": \"max\", \"new\": [1, {}], "
         "\"periods\": 3, \"throttled\": 2, \"throttled_ns\": 7, \"loader_ns\": 40, "
-        "\"loader_cpu_ns\": 10, \"workers\": 2, \"worker_cpu_ns\": 11, \"worker_wait_ns\": 12}, "
+        "\"loader_cpu_ns\": 10, \"workers\": 2, \"worker_cpu_ns\": 11, \"worker_wait_ns\": 12, "
+        "\"mask_batches\": 1, \"mask_slots\": 40, \"mask_longest\": 30, \"mask_tokens\": 20}, "
         "\"pid\": 77}, "
         "\"traceEvents\": [{\"ph\": \"X\", \"name\": \"a\", \"ts\": 1, \"dur\": 1}]}";
     struct ks_source source = read_source(text);
@@ -281,6 +282,28 @@ static void test_process(void **state)
     assert_int_equal(use->loader_ns * 1000 + use->loader_cpu_ns, 40010);
     assert_int_equal(use->workers * 1000 + use->worker_cpu_ns, 2011);
     assert_int_equal(use->worker_wait_ns, 12);
+    assert_int_equal(use->mask_batches * 100 + use->mask_slots, 140);
+    assert_int_equal(use->mask_longest * 100 + use->mask_tokens, 3020);
+}
+
+/* What it notes of the compiler, in any order. */
+static void test_compiler(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"kinetoscope\": {\"compiler\": {\"graphs_skipped\": 2, \"functions\": 9, \"new\": {}, "
+        "\"functions_compiled\": 8, \"graph_breaks\": -1, \"graph_break_reason\": \"a\"}, "
+        "\"pid\": 77}, "
+        "\"traceEvents\": [{\"ph\": \"X\", \"name\": \"a\", \"ts\": 1, \"dur\": 1}]}";
+    struct ks_source source = read_source(text);
+    const struct ks_compiler_use *use = &source.compiler;
+    assert_int_equal(use->functions * 10 + use->functions_compiled, 98);
+    assert_int_equal(use->graph_breaks, 0);
+    assert_int_equal(use->graphs_skipped, 2);
+    assert_true(source.graph_break_reason.v != 0);
+    assert_int_equal(source.pid, 77);
+    source = read_source("{\"kinetoscope\": {\"compiler\": 3}, \"traceEvents\": []}");
+    assert_int_equal(source.compiler.functions, 0);
 }
 
 static void test_strict(void **state)
@@ -519,13 +542,14 @@ static void test_nested_deep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),       cmocka_unit_test(test_windows_damaged),
-        cmocka_unit_test(test_windows_cut),   cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_events),        cmocka_unit_test(test_out_of_range),
-        cmocka_unit_test(test_unpadded),      cmocka_unit_test(test_metadata_behind_damage),
-        cmocka_unit_test(test_process),       cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_strict_case01), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_huge_string),   cmocka_unit_test(test_nested_deep),
+        cmocka_unit_test(test_windows),     cmocka_unit_test(test_windows_damaged),
+        cmocka_unit_test(test_windows_cut), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_events),      cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_unpadded),    cmocka_unit_test(test_metadata_behind_damage),
+        cmocka_unit_test(test_process),     cmocka_unit_test(test_compiler),
+        cmocka_unit_test(test_strict),      cmocka_unit_test(test_strict_case01),
+        cmocka_unit_test(test_linear),      cmocka_unit_test(test_huge_string),
+        cmocka_unit_test(test_nested_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

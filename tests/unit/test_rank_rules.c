@@ -19,9 +19,10 @@ static struct ks_findings findings;
 
 /* What a rank does in a step, us. */
 struct work {
-    int64_t code;    /* code before its first operator that launches */
-    int64_t compute; /* of its kernel */
-    bool is_slow_op; /* the code is inside of an operator */
+    int64_t code;              /* code before its first operator that launches */
+    int64_t compute;           /* of its kernel */
+    enum ks_category category; /* of a row that holds this time; 0: none does */
+    const char *name;
 };
 
 static int64_t later(int64_t a, int64_t b)
@@ -44,7 +45,8 @@ static void add_step(int64_t i, int64_t rank, int64_t at, const struct work *min
     int64_t corr = 1 + 2 * i;
     const struct host_row rows[] = {
         {1, NOTE, names[i], at * US, (end + 10) * US},
-        {1, OP, "aten::sort", at * US, (mine->is_slow_op ? mine->code : 2) * US},
+        {1, mine->category ? mine->category : OP, mine->name ? mine->name : "aten::sort", at * US,
+         (mine->name ? mine->code : 2) * US},
         {1, OP, "aten::mm", begin + 10 * US, 30 * US},
         {1, CALL, "cudaLaunchKernel", begin + 20 * US, 5 * US, .corr = corr},
         {1, CALL, "cudaStreamSynchronize", begin + 95 * US, (end + 5 - 95 - mine->code) * US},
@@ -85,7 +87,8 @@ static void build(struct work works[STEPS][RANKS])
     assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
 }
 
-static const struct ks_finding *build_even(struct work first, struct work second, const char *id)
+static const struct ks_finding *build_even(struct work first, struct work second, const char *id,
+                                           enum rule_case kind)
 {
     struct work works[STEPS][RANKS];
     for (size_t i = 0; i < STEPS; i++) {
@@ -93,7 +96,7 @@ static const struct ks_finding *build_even(struct work first, struct work second
         works[i][1] = second;
     }
     build(works);
-    return facts_fixture_finding(&findings, id);
+    return rule_case(&findings, id, kind);
 }
 
 static void release(void)
@@ -109,7 +112,7 @@ static void test_straggler(void **state)
     (void)state;
     const struct ks_finding *finding =
         build_even((struct work){.compute = 30}, (struct work){.code = 1000, .compute = 30},
-                   "ranks.straggler");
+                   "ranks.straggler", RULE_FIRES);
     const struct ks_comm_fact *comm = &f.facts.comm;
     assert_int_equal(comm->rank_count, 2);
     assert_int_equal(comm->steps_compared, 4);
@@ -121,7 +124,6 @@ static void test_straggler(void **state)
     assert_int_equal(comm->ranks[0].compute_ns, 30 * US);
     assert_int_equal(comm->ranks[0].exposed_transfer_ns, 30 * US);
     assert_int_equal(comm->uneven_ns, 0);
-    assert_non_null(finding);
     assert_int_equal(finding->where.rank, 1);
     assert_string_equal(finding->cause, "host_code");
     assert_int_equal(finding->saving_in_trace.high_ns, 1000 * US);
@@ -135,12 +137,12 @@ static void test_straggler(void **state)
 static void test_little_late(void **state)
 {
     (void)state;
-    assert_null(build_even((struct work){.compute = 30}, (struct work){.code = 5, .compute = 30},
-                           "ranks.straggler"));
+    build_even((struct work){.compute = 30}, (struct work){.code = 5, .compute = 30},
+               "ranks.straggler", RULE_NEAR_MISS);
     assert_int_equal(f.facts.comm.late_ns, 5 * US);
     release();
-    assert_non_null(build_even((struct work){.compute = 30},
-                               (struct work){.code = 7, .compute = 30}, "ranks.straggler"));
+    build_even((struct work){.compute = 30}, (struct work){.code = 7, .compute = 30},
+               "ranks.straggler", RULE_FIRES);
     release();
 }
 
@@ -155,7 +157,7 @@ static void test_late_in_turn(void **state)
     }
     build(works);
     assert_int_equal(f.facts.comm.late_steps, 2);
-    assert_null(facts_fixture_finding(&findings, "ranks.straggler"));
+    rule_case(&findings, "ranks.straggler", RULE_SILENT);
     release();
 }
 
@@ -163,16 +165,37 @@ static void test_late_in_turn(void **state)
 static void test_slow_operators(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = build_even(
-        (struct work){.compute = 30}, (struct work){.code = 500, .compute = 30, .is_slow_op = true},
-        "ranks.straggler");
-    assert_non_null(finding);
+    const struct ks_finding *finding =
+        build_even((struct work){.compute = 30},
+                   (struct work){.code = 500, .compute = 30, .name = "aten::sort"},
+                   "ranks.straggler", RULE_FIRES);
     assert_string_equal(finding->cause, "launch");
     release();
-    assert_null(build_even((struct work){.compute = 30},
-                           (struct work){.code = 11, .compute = 30, .is_slow_op = true},
-                           "ranks.straggler"));
+    build_even((struct work){.compute = 30},
+               (struct work){.code = 11, .compute = 30, .name = "aten::sort"}, "ranks.straggler",
+               RULE_NEAR_MISS);
     release();
+}
+
+/* What rank 1 does for 500 us of each step, and how that is called. */
+static void test_causes(void **state)
+{
+    (void)state;
+    static const struct {
+        struct work work;
+        const char *cause;
+    } cases[] = {
+        {{500, 30, NOTE, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"}, "data"},
+        {{500, 30, CALL, "cudaDeviceSynchronize"}, "sync"},
+        {{500, 30, CALL, "cudaMalloc"}, "allocator"},
+        {{500, 30, OP, "aten::sort"}, "launch"},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(cases); i++) {
+        const struct ks_finding *finding =
+            build_even((struct work){.compute = 30}, cases[i].work, "ranks.straggler", RULE_FIRES);
+        assert_string_equal(finding->cause, cases[i].cause);
+        release();
+    }
 }
 
 /* Rank 1 computes 300 us, rank 0 100: the mean is 200, and rank 0 waits for all 200 more. */
@@ -180,12 +203,12 @@ static void test_imbalance(void **state)
 {
     (void)state;
     const struct ks_finding *finding =
-        build_even((struct work){.compute = 100}, (struct work){.compute = 300}, "ranks.imbalance");
-    assert_non_null(finding);
+        build_even((struct work){.compute = 100}, (struct work){.compute = 300}, "ranks.imbalance",
+                   RULE_FIRES);
     assert_int_equal(finding->where.rank, 1);
     assert_int_equal(finding->saving.low_ns, 50 * US);
     assert_int_equal(finding->saving.high_ns, 100 * US);
-    assert_null(facts_fixture_finding(&findings, "ranks.straggler"));
+    rule_case(&findings, "ranks.straggler", RULE_SILENT);
     release();
 }
 
@@ -199,8 +222,7 @@ static void test_imbalance_in_turn(void **state)
         works[i][(i + 1) % 2] = (struct work){.compute = 100};
     }
     build(works);
-    const struct ks_finding *finding = facts_fixture_finding(&findings, "ranks.imbalance");
-    assert_non_null(finding);
+    const struct ks_finding *finding = rule_case(&findings, "ranks.imbalance", RULE_FIRES);
     assert_int_equal(finding->saving.high_ns, 100 * US);
     release();
 }
@@ -210,14 +232,14 @@ static void test_imbalance_in_turn(void **state)
 static void test_balanced(void **state)
 {
     (void)state;
-    assert_null(build_even((struct work){.compute = 264}, (struct work){.compute = 300},
-                           "ranks.imbalance"));
+    build_even((struct work){.compute = 264}, (struct work){.compute = 300}, "ranks.imbalance",
+               RULE_NEAR_MISS);
     release();
-    assert_non_null(build_even((struct work){.compute = 262}, (struct work){.compute = 300},
-                               "ranks.imbalance"));
+    build_even((struct work){.compute = 262}, (struct work){.compute = 300}, "ranks.imbalance",
+               RULE_FIRES);
     release();
-    assert_null(build_even((struct work){.compute = 300}, (struct work){.code = 900, .compute = 30},
-                           "ranks.imbalance"));
+    build_even((struct work){.compute = 300}, (struct work){.code = 900, .compute = 30},
+               "ranks.imbalance", RULE_SILENT);
     assert_int_equal(f.facts.comm.uneven_ns, 0);
     release();
 }
@@ -256,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_late_in_turn), cmocka_unit_test(test_slow_operators),
         cmocka_unit_test(test_imbalance),    cmocka_unit_test(test_imbalance_in_turn),
         cmocka_unit_test(test_balanced),     cmocka_unit_test(test_one_rank),
+        cmocka_unit_test(test_causes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@ import threading
 from time import perf_counter_ns
 
 from kinetoscope.run_status import RunStatus, rank_of_environment
+from kinetoscope.torch import compiler_counts
 from kinetoscope.torch.explain import explain
 from kinetoscope.torch.joint_start import JointStart
 from kinetoscope.torch.step_finder import INFERENCE, OPTIMIZER, StepFinder
@@ -394,6 +395,7 @@ class Recorder:
             "window": self._spec.as_members(),
             "step_source": self._finder.source_name,
             "unprofiled_step_ns": self._times.before_ns,
+            "compiler": compiler_counts.members(),
         }
 
     def _own_call(self):

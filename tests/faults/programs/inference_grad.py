@@ -22,6 +22,7 @@ def main():
     model = Scorer(run.pick(64, 512), run.pick(2, 6)).to(run.device).eval()
     texts = torch.randint(0, 1000, (run.pick(16, 64), 32), device=run.device)
     while True:
+        # planted: inference.grad_enabled
         with torch.inference_mode(not run.has("inference.grad_enabled")):
             scores = model(texts)
         scores.detach().cpu()

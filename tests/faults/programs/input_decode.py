@@ -16,6 +16,7 @@ def packed(index):
 
 
 def parse(data):
+    # planted: input.starved
     values = [float(word) / 97 for word in zlib.decompress(data).decode().split(",")]
     mean = sum(values) / len(values)
     return torch.tensor([value - mean for value in values])

@@ -33,6 +33,7 @@ def main():
     model = nn.Sequential(nn.Embedding(997, 64), nn.Flatten(), nn.Linear(64 * WORDS, 1536))
     model.to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    # planted: input.starved
     for ids, _ in loader:
         loss = model(ids.to(run.device)).square().mean()
         optimizer.zero_grad()

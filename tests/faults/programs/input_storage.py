@@ -12,6 +12,7 @@ IMAGES = 64
 
 
 def fetch(index):
+    # planted: input.starved
     time.sleep(0.003)  # the disk answers after 3 ms
     return torch.full((3, 32, 32), index / IMAGES), index % 10
 

@@ -34,6 +34,7 @@ def main():
     optimizer = torch.optim.Adam(model.parameters())
     is_over = False
     while not is_over:
+        # planted: input.starved
         for batch in loader:
             views = batch.to(run.device).repeat(320, 1)
             loss = model(views).square().mean()

@@ -10,6 +10,7 @@ from twin import Twin
 
 
 def read(index):
+    # planted: input.starved
     time.sleep(0.004)
     return torch.full((80, 16), float(index))
 
@@ -26,6 +27,7 @@ class Recordings(Dataset):
 
 
 def post(values):
+    # planted: host.python_gap
     time.sleep(0.010)
     return values
 
@@ -41,6 +43,7 @@ def main():
         optimizer.zero_grad()
         loss.backward(retain_graph=run.has("memory.growth"))
         optimizer.step()
+        # planted: memory.growth
         losses.append(loss if run.has("memory.growth") else loss.detach())
         if run.has("host.python_gap") or number % 20 == 0:
             post(losses[-1:])

@@ -18,6 +18,7 @@ def main():
         optimizer.zero_grad()
         loss.backward(retain_graph=run.has("memory.growth"))
         optimizer.step()
+        # planted: memory.growth
         history.append(loss if run.has("memory.growth") else loss.detach())
         if run.step():
             break

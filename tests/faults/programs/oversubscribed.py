@@ -30,6 +30,7 @@ def main():
     run = Twin("cpu.oversubscribed")
     is_crowded = run.has("cpu.oversubscribed")
     workers = 2 if is_crowded else max(1, CORES // 4)
+    # planted: cpu.oversubscribed
     torch.set_num_threads(8 * CORES if is_crowded else max(1, CORES - workers))
     loader = DataLoader(
         Augmented(),

@@ -13,6 +13,7 @@ EVERY = 6
 
 def save(model, folder):
     path = os.path.join(folder, "checkpoint.pt")
+    # planted: host.periodic_stall
     with open(path, "wb") as file:
         torch.save(model.state_dict(), file)
         file.flush()

@@ -10,6 +10,7 @@ from twin import Twin
 
 def evaluate(model, data):
     with torch.no_grad():
+        # planted: host.periodic_stall
         errors = [float(model(row).square().mean()) for row in data]
     ordered = sorted(errors * 50)
     return statistics.fmean(ordered), statistics.median(ordered)

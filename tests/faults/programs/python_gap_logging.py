@@ -15,6 +15,7 @@ class Dashboard:
         self.sent = []
 
     def post(self, values):
+        # planted: host.python_gap
         time.sleep(0.012)  # the server answers after 12 ms
         self.sent.extend(values)
 

@@ -8,6 +8,7 @@ CLASSES = 20
 
 
 def count_slowly(matrix, predicted, labels):
+    # planted: host.python_gap
     for guess, truth in zip(predicted.tolist(), labels.tolist(), strict=True):
         row = matrix.setdefault(truth, {})
         row[guess] = row.get(guess, 0) + 1

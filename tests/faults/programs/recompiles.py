@@ -19,6 +19,7 @@ def main():
         padded = length if run.has("compile.recompiles") else 128
         batch = torch.zeros(8, padded, 32, device=run.device)
         batch[:, :length] = torch.randn(8, length, 32, device=run.device)
+        # planted: compile.recompiles
         loss = compiled(batch).square().mean()
         optimizer.zero_grad()
         loss.backward()

@@ -19,6 +19,7 @@ class Tokenizer:
     pieces = re.compile(r"\w+?(?=\d|\b)|\d|[^\w\s]")
 
     def encode(self, text):
+        # planted: input.tokenize_inline
         words = self.pieces.findall(text.lower())
         ids = [hash(word) % VOCABULARY for word in words][:LENGTH]
         return ids + [0] * (LENGTH - len(ids))

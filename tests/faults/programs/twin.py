@@ -4,9 +4,11 @@
 
 `--bad` (the default) has all faults of the program, `--fix ID` repairs one of them, `--good` all.
 The last line is `step_ms N`: the mean over all steps behind the first ones, devices synchronised.
+Of several ranks the first one writes it.
 """
 
 import argparse
+import os
 import time
 
 import torch
@@ -53,6 +55,8 @@ class Twin:
             self._began = time.perf_counter()
         if self._done == self._last:
             self._synchronize()
+            seconds = time.perf_counter() - self._began
             count = self._last - min(WARM_STEPS, self._last - 1)
-            print(f"step_ms {(time.perf_counter() - self._began) * 1e3 / count:.4f}", flush=True)
+            if os.environ.get("RANK", "0") == "0":
+                print(f"step_ms {seconds * 1e3 / count:.4f}", flush=True)
         return self._done >= self._last
