@@ -53,6 +53,36 @@ static void add_training(struct facts_fixture *fixture)
     }
 }
 
+/* In each step a cast of a weight, a chain of three kernels, and a loss of logits. */
+static void add_fusable(struct facts_fixture *fixture)
+{
+    static const char single[] = "[\"float\", \"float\", \"float\"]";
+    static const char square[] = "[[1024, 1024], [1]]";
+    for (int64_t i = 0; i < STEPS; i++) {
+        int64_t at = i * 1000 + 632;
+        int64_t corr = 5000 + 8 * i;
+        const struct host_row rows[] = {
+            {1, OP, "aten::linear", at, 12, .dims = "[[64, 128], [32, 128]]", .types = single},
+            {1, OP, "aten::to", at + 2, 6, .dims = "[[32, 128]]", .types = single},
+            {1, CALL, "cudaLaunchKernel", at + 4, 2, .corr = corr},
+            {1, OP, "aten::mul", at + 14, 8, .dims = square, .types = single},
+            {1, CALL, "cudaLaunchKernel", at + 16, 2, .corr = corr + 1},
+            {1, OP, "aten::add", at + 24, 8, .dims = square, .types = single},
+            {1, CALL, "cudaLaunchKernel", at + 26, 2, .corr = corr + 2},
+            {1, OP, "aten::exp", at + 34, 8, .dims = square, .types = single},
+            {1, CALL, "cudaLaunchKernel", at + 36, 2, .corr = corr + 3},
+            {1, OP, "aten::_log_softmax", at + 44, 8, .dims = "[[64, 32768]]", .types = single},
+            {1, CALL, "cudaLaunchKernel", at + 46, 2, .corr = corr + 4},
+        };
+        facts_fixture_host(fixture, rows, KS_COUNT_OF(rows));
+        for (int64_t k = 0; k < 5; k++) {
+            const struct device_row work = {0, 7,       KERNEL, "elementwise", at + 8 + 10 * k,
+                                            5, corr + k};
+            facts_fixture_device(fixture, &work, 1);
+        }
+    }
+}
+
 /* Ranks in which steps are found by optimizers, top-level spans, graphs and a loop of kernels. */
 static void add_other_ranks(struct facts_fixture *fixture)
 {
@@ -91,6 +121,8 @@ static enum ks_status live(const struct ks_trace *trace, const struct ks_scope *
         *findings_count = findings.count;
         assert_true(facts.round_trip_count > 0);
         assert_true(facts.compiles.steps_with > 0 && facts.comm.gradients.small > 0);
+        assert_true(facts.work.pointwise.cost.count > 0 && facts.work.logits.cost.count > 0);
+        assert_true(facts.work.casts.cost.count > 0);
         assert_true(facts.memory_count > 0 && facts.driver_memory.takes > 0);
     }
     ks_findings_release(&findings);
@@ -127,6 +159,7 @@ static void test_allocations(void **state)
         struct facts_fixture fixture;
         facts_fixture_init(&fixture, 64, 0);
         add_training(&fixture);
+        add_fusable(&fixture);
         add_other_ranks(&fixture);
         facts_fixture_seal(&fixture);
         fail_each(fixture.trace, &scopes[i], false);
