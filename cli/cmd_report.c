@@ -6,6 +6,7 @@
 #include "message.h"
 #include "output.h"
 #include "progress_line.h"
+#include "rules_args.h"
 #include "trace_args.h"
 
 enum { SORT_NAMES_MAX = 64 };
@@ -197,11 +198,33 @@ static int write_report(const struct ks_cli_args *args, const struct ks_report *
     return ks_cli_output_close(args, &output, written, &err);
 }
 
+static int report_on(const struct ks_cli_args *args, struct ks_report_options *options,
+                     const struct ks_report_style *style, const struct alarm *alarm,
+                     const struct ks_rules *rules)
+{
+    struct ks_report *report = NULL;
+    int status = ks_cli_open_report(args, options, &report);
+    if (status != KS_EXIT_OK) {
+        return status;
+    }
+    status = ks_cli_rules_run(args, report, rules, options->progress);
+    ks_cli_progress_stop();
+    if (status == KS_EXIT_OK) {
+        status = write_report(args, report, style);
+    }
+    if (status == KS_EXIT_OK && is_alarming(alarm, report)) {
+        status = KS_EXIT_FOUND;
+    }
+    ks_report_close(report);
+    return status;
+}
+
 static int run(const struct ks_cli_args *args)
 {
     struct ks_report_options options = {0};
     struct ks_report_style style = {0};
     struct alarm alarm = {0};
+    struct ks_rules *rules = NULL;
     int status = read_alarm(args, &alarm);
     if (status == KS_EXIT_OK) {
         status = read_style(args, &style);
@@ -212,21 +235,13 @@ static int run(const struct ks_cli_args *args)
     if (status == KS_EXIT_OK) {
         status = read_options(args, &options);
     }
-    if (status != KS_EXIT_OK) {
-        return status;
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_rules_load(args, &options, &rules);
     }
-
-    struct ks_report *report = NULL;
-    status = ks_cli_open_report(args, &options, &report);
-    if (status != KS_EXIT_OK) {
-        return status;
+    if (status == KS_EXIT_OK) {
+        status = report_on(args, &options, &style, &alarm, rules);
     }
-    ks_cli_progress_stop();
-    status = write_report(args, report, &style);
-    if (status == KS_EXIT_OK && is_alarming(&alarm, report)) {
-        status = KS_EXIT_FOUND;
-    }
-    ks_report_close(report);
+    ks_rules_close(rules);
     return status;
 }
 
@@ -253,6 +268,8 @@ const struct ks_cli_command ks_cmd_report = {
              "Everything about all ranks of a folder, for scripts."},
             {"report --fail-on high trace.json",
              "Exit status 1 when something costs a fifth of a step."},
+            {"report --rules team-rules/ trace.json",
+             "Findings of your own rules beside those of kscope."},
             {NULL, NULL},
         },
     .options =
@@ -282,6 +299,8 @@ const struct ks_cli_command ks_cmd_report = {
             {"fail-on", 0, "WEIGHT", NULL,
              "Exit with 1 when a finding weighs that much: low, medium (5 % of step time), high "
              "(20 %, or memory runs out soon), or a share such as 10% or 0.1."},
+            KS_CLI_OPTION_RULES,
+            KS_CLI_OPTION_MAX_SECONDS,
             {"output", 'o', "FILE", NULL,
              "Write to FILE, whole or not at all; - is standard output."},
             KS_CLI_OPTION_MEMORY,

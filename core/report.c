@@ -25,7 +25,9 @@ struct ks_report {
     bool is_open; /* all that follows is there */
     struct ks_trace *trace;
     struct ks_facts facts;
-    struct ks_findings findings;
+    struct ks_findings findings; /* of our rules: what the cache keeps */
+    struct ks_findings extended; /* with those of the user's rules; empty: there are none */
+    struct ks_opportunities opportunities;
     struct ks_view view;
     char cgroup[160]; /* words of the monitor of `kscope run` */
 };
@@ -176,6 +178,8 @@ static enum ks_status read_input(struct ks_report *report, struct ks_stacks_list
 
 static void release_results(struct ks_report *report)
 {
+    ks_opportunities_release(&report->opportunities);
+    ks_findings_release(&report->extended);
     ks_findings_release(&report->findings);
     ks_facts_release(&report->facts);
     ks_trace_destroy(report->trace);
@@ -215,6 +219,11 @@ static enum ks_status find_or_read(struct ks_report *report, struct ks_err *err)
     report->view.trace = report->trace;
     report->view.facts = &report->facts;
     report->view.findings = &report->findings;
+    report->view.opportunities = &report->opportunities;
+    if (status == KS_OK) {
+        status = ks_opportunities_compute(&report->facts, &report->findings, &report->opportunities,
+                                          err);
+    }
     report->is_open = status == KS_OK;
     options->progress = NULL; // who opened the report has seen it
     return status;
@@ -325,6 +334,21 @@ const struct ks_view *ks_report_view(const struct ks_report *report)
     return &report->view;
 }
 
+const struct ks_log *ks_report_log(const struct ks_report *report)
+{
+    return &report->log;
+}
+
+void ks_report_show_findings(struct ks_report *report, struct ks_findings *findings)
+{
+    report->view.findings = findings ? &report->extended : &report->findings;
+    ks_findings_release(&report->extended);
+    if (findings) {
+        report->extended = *findings;
+        *findings = (struct ks_findings){0};
+    }
+}
+
 const char *ks_report_table_name(size_t index)
 {
     const struct ks_list *list = ks_list_at(index);
@@ -346,19 +370,20 @@ const char *ks_report_bound_by(const struct ks_report *report)
 
 const char *ks_report_finding_id(const struct ks_report *report, size_t index)
 {
-    return index < report->findings.count ? report->findings.list[index].rule->id : NULL;
+    return index < report->view.findings->count ? report->view.findings->list[index].rule->id
+                                                : NULL;
 }
 
 size_t ks_report_finding_count(const struct ks_report *report)
 {
-    return report->findings.count;
+    return report->view.findings->count;
 }
 
 size_t ks_report_finding_count_severe(const struct ks_report *report, enum ks_severity least)
 {
     size_t count = 0;
-    for (size_t i = 0; i < report->findings.count; i++) {
-        count += ks_finding_severity(&report->findings.list[i]) >= least;
+    for (size_t i = 0; i < report->view.findings->count; i++) {
+        count += ks_finding_severity(&report->view.findings->list[i]) >= least;
     }
     return count;
 }
@@ -366,8 +391,8 @@ size_t ks_report_finding_count_severe(const struct ks_report *report, enum ks_se
 size_t ks_report_finding_count_above(const struct ks_report *report, double share)
 {
     size_t count = 0;
-    for (size_t i = 0; i < report->findings.count; i++) {
-        count += report->findings.list[i].share >= share; /* false for an unknown share */
+    for (size_t i = 0; i < report->view.findings->count; i++) {
+        count += report->view.findings->list[i].share >= share; /* false for an unknown share */
     }
     return count;
 }

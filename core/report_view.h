@@ -4,7 +4,14 @@
 
 #include "show/view.h"
 
+struct ks_log;
+
 const struct ks_view *ks_report_view(const struct ks_report *report);
+/* The caller's log. */
+const struct ks_log *ks_report_log(const struct ks_report *report);
+/* Takes findings to show instead of its own, whose texts they may use, and leaves `*findings`
+ * empty. NULL: shows its own again. */
+void ks_report_show_findings(struct ks_report *report, struct ks_findings *findings);
 
 /* Counts what goes out, through ks_counted_write. */
 struct ks_counted {

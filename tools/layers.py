@@ -29,6 +29,8 @@ ALLOWED = {
     "compare": {"base", "measure", "store", "analyze", "advise", "public"},
     "cache": {"base", "store", "analyze", "advise", "public"},
     "show": {"base", "store", "query", "analyze", "advise", "compare", "public"},
+    # Rules that users write are queries; their texts show numbers as the report does.
+    "rules": {"base", "store", "query", "analyze", "advise", "show", "public"},
     # Exports of events go over the input's text once more, so they know readers.
     "export": {"base", "measure", "store", "read", "analyze", "query", "advise", "show", "public"},
     # Files directly in core/ put the stages together behind the public API.
@@ -43,6 +45,7 @@ ALLOWED = {
         "cache",
         "compare",
         "show",
+        "rules",
         "export",
         "public",
     },

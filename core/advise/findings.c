@@ -87,6 +87,8 @@ enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_fac
     added->impact = finding->rule->impact;
     clamp_saving(&added->saving, step_ns);
     clamp_saving(&added->saving_in_trace, step_ns);
+    added->saving_alone = added->saving;
+    added->saving_alone_in_trace = added->saving_in_trace;
     rate(added, step_ns);
     added->title = finding->title ? finding->title : finding->rule->title;
     added->group = finding->group ? finding->group : finding->rule->id;
@@ -125,6 +127,9 @@ static bool is_oom_near(const struct ks_finding *finding)
 
 enum ks_severity ks_finding_severity(const struct ks_finding *finding)
 {
+    if (finding->rule->has_severity) {
+        return finding->rule->severity;
+    }
     if (finding->impact != KS_IMPACT_TIME) {
         return is_oom_near(finding) ? KS_FINDING_HIGH : KS_FINDING_MEDIUM;
     }
@@ -235,6 +240,12 @@ static bool has_finding(const struct ks_findings *findings, const struct ks_rule
 
 void ks_findings_settle(struct ks_findings *findings, const struct ks_facts *facts)
 {
+    for (size_t i = 0; i < findings->count; i++) {
+        struct ks_finding *finding = &findings->list[i];
+        finding->saving = finding->saving_alone;
+        finding->saving_in_trace = finding->saving_alone_in_trace;
+        rate(finding, mean_step_ns(facts));
+    }
     if (findings->count > 1) {
         qsort(findings->list, findings->count, sizeof(*findings->list), compare_findings);
     }
@@ -282,6 +293,29 @@ enum ks_status ks_findings_compute(const struct ks_facts *facts, struct ks_findi
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write findings");
     }
     ks_findings_settle(findings, facts);
+    return KS_OK;
+}
+
+enum ks_status ks_findings_extend(const struct ks_findings *from, size_t more_checks,
+                                  struct ks_findings *out, struct ks_err *err)
+{
+    ks_arena_init(&out->arena);
+    size_t checks = from->check_count + more_checks;
+    out->list = ks_new(&out->arena, struct ks_finding, from->count + 1);
+    out->checks = ks_new(&out->arena, struct ks_check, checks + 1);
+    if (!out->list || !out->checks) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep findings: count=%zu",
+                       from->count);
+    }
+    for (size_t i = 0; i < from->count; i++) {
+        out->list[i] = from->list[i];
+    }
+    for (size_t i = 0; i < from->check_count; i++) {
+        out->checks[i] = from->checks[i];
+    }
+    out->count = from->count;
+    out->capacity = from->count + 1;
+    out->check_count = from->check_count;
     return KS_OK;
 }
 

@@ -37,6 +37,8 @@ struct ks_finding {
     enum ks_confidence confidence;    /* from the width of the saving */
     struct ks_saving saving;          /* without the profiler's own cost */
     struct ks_saving saving_in_trace; /* as the trace shows it */
+    /* Both, if this were the only finding; set by ks_findings_add. */
+    struct ks_saving saving_alone, saving_alone_in_trace;
     int64_t order_ns;  /* findings are ordered by this, not by the middle of the saving; 0: none */
     double share;      /* middle of the saving / true step, 0-1 */
     const char *cause; /* static text ("storage"), NULL none */
@@ -83,6 +85,8 @@ struct ks_rule {
                           * before its repair ... */
     bool wants_graphs;   /* ... and is the repair of this one: those come first */
     bool is_consequence; /* of what another rule of its group finds: comes behind all causes */
+    bool has_severity;   /* its author says what findings weigh; else their share does */
+    enum ks_severity severity;
     /* Adds findings, and says in `*check` what it saw. KS_OK also when it finds nothing. */
     enum ks_status (*check)(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err);
@@ -111,8 +115,13 @@ const char *ks_findings_text(struct ks_findings *findings, const char *format, .
 
 /* What comes after the rules: orders the findings, marks the first of each group, cuts savings so
  * that those added up fit into the step, and drops time findings that are left with none. A rule
- * without a finding left has found nothing. */
+ * without a finding left has found nothing. Can be done again when findings were added. */
 void ks_findings_settle(struct ks_findings *findings, const struct ks_facts *facts);
+
+/* Makes `out`, zeroed, a copy that can take more, with room for so many checks more. Texts stay
+ * those of `from`, which must outlive it. */
+enum ks_status ks_findings_extend(const struct ks_findings *from, size_t more_checks,
+                                  struct ks_findings *out, struct ks_err *err) KS_MUST_CHECK;
 
 /* Runs all rules and settles what they find. `findings` zeroed. */
 enum ks_status ks_findings_compute(const struct ks_facts *facts, struct ks_findings *findings,

@@ -13,6 +13,9 @@ static const double cost_middle = 1.50;
 static const double cost_high = 1.85;
 static const double cost_max = 3.0;
 static const double cost_doubt = 0.20;
+/* A step that the device limits takes as long whatever recording costs the host: the measured time
+ * tells that cost only where it makes at least this part of the recorded step. */
+static const double cost_share_min = 0.05;
 enum { HALVINGS = 10 }; /* to 0.003 */
 static const double ahead_of_device = 0.9;
 
@@ -131,6 +134,16 @@ static enum ks_status fit_cost(const struct ks_facts *facts, double wanted_ns, d
     return KS_OK;
 }
 
+static enum ks_status tells_cost(const struct ks_facts *facts, bool *is_told, struct ks_err *err)
+{
+    double recorded_ns = 0;
+    double least_ns = 0;
+    KS_TRY(predict(facts, 0, &recorded_ns, err));
+    KS_TRY(predict(facts, cost_high, &least_ns, err));
+    *is_told = recorded_ns - least_ns >= cost_share_min * recorded_ns;
+    return KS_OK;
+}
+
 static enum ks_status find_cost(const struct ks_facts *facts, struct ks_mean_step *mean,
                                 struct ks_err *err)
 {
@@ -144,7 +157,9 @@ static enum ks_status find_cost(const struct ks_facts *facts, struct ks_mean_ste
     mean->predicted_high_ns = later(mean->predicted_ns, (int64_t)times_ns[2]);
     mean->cost_low = cost_low;
     mean->cost_high = cost_high;
-    if (mean->unprofiled_ns > 0) {
+    bool is_told = false;
+    KS_TRY(tells_cost(facts, &is_told, err));
+    if (mean->unprofiled_ns > 0 && is_told) {
         double factor = 0;
         KS_TRY(fit_cost(facts, (double)mean->unprofiled_ns, &factor, err));
         mean->cost_low = between(factor - cost_doubt, 0, cost_max);

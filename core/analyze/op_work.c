@@ -26,6 +26,8 @@ static unsigned class_of_aten(struct ks_str name)
         {"mm", KS_OP_PRODUCT},
         {"addmm", KS_OP_PRODUCT | KS_OP_WEIGHTED},
         {"linear", KS_OP_WEIGHTED},
+        {"to", KS_OP_CAST},
+        {"_to_copy", KS_OP_CAST},
         {"conv1d", KS_OP_WEIGHTED},
         {"conv2d", KS_OP_WEIGHTED},
         {"conv3d", KS_OP_WEIGHTED},
@@ -241,12 +243,14 @@ static const struct part parts[] = {
     {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
     {ks_slow_create, ks_slow_note, ks_slow_publish, ks_slow_release},
     {ks_compiled_create, ks_compiled_note, ks_compiled_publish, ks_compiled_release},
+    {ks_casts_create, ks_casts_note, ks_casts_publish, ks_casts_release},
     {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release},
     {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release},
     {ks_caches_create, ks_caches_note, ks_caches_publish, ks_caches_release},
     {ks_prefixes_create, ks_prefixes_note, ks_prefixes_publish, ks_prefixes_release},
     {ks_calls_create, ks_calls_note, ks_calls_publish, ks_calls_release},
     {ks_readings_create, ks_readings_note, ks_readings_publish, ks_readings_release},
+    {ks_rates_create, ks_rates_note, ks_rates_publish, NULL},
 };
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,

@@ -23,7 +23,8 @@ enum {
     KS_REPLAY_POINTS_ENOUGH = 150 * 1000, /* more steps than that takes say nothing new */
     KS_REPLAY_STEPS_MAX = 16,
     KS_REPLAY_SHORT_NS_MAX = 10 * 1000,
-    KS_REPLAY_GAP_NS_MIN = 200 * 1000, /* so long without a row is code of its own */
+    KS_REPLAY_LEAST_WORK_NS = 2 * 1000, /* a kernel of a handful of values takes so long */
+    KS_REPLAY_GAP_NS_MIN = 200 * 1000,  /* so long without a row is code of its own */
 };
 
 /* Operators that a run can leave out, by what they do; those that only prepare them are named
@@ -67,7 +68,7 @@ enum {
     KS_REPLAY_READ_GAP = 1 << 21,   /* ... and looks at them before the next iteration */
     KS_REPLAY_GATHER = 1 << 22,     /* gathers of sharded parameters */
     KS_REPLAY_SCATTER = 1 << 23,    /* sums of their gradients */
-    KS_REPLAY_SHRINKS_MAX = 8,
+    KS_REPLAY_SHRINKS_MAX = 9,
 };
 
 /* Of what has one of the marks, parts of the host's time and of the GPU's stay. Marks 0: nothing
@@ -93,6 +94,9 @@ struct ks_replay_change {
     struct ks_replay_shrink shrinks[KS_REPLAY_SHRINKS_MAX];
     bool keeps_collectives;   /* collectives of operators that are left out run all the same */
     double collective_factor; /* part of the time of collectives that stays */
+    /* Part of the GPU work that goes with tokens that are not computed: all but collectives and
+     * what optimizers do, and no piece gets shorter than KS_REPLAY_LEAST_WORK_NS. 0: none. */
+    double token_cut;
 };
 
 /* Nothing is different, but that no rank waits for another. */

@@ -92,6 +92,16 @@ static void pass_time(struct run *run, int64_t until_ns, const struct ks_replay_
 
 /* ------------------------------------------------------------ GPU work */
 
+/* What is left of `dur_ns` without the tokens that are cut. */
+static double cut_tokens(const struct run *run, const struct ks_replay_work *work, double dur_ns)
+{
+    bool is_of_tokens = !work->is_collective && !(work->shrink_marks & KS_REPLAY_OPTIMIZER);
+    if (run->change.token_cut <= 0 || !is_of_tokens || dur_ns <= KS_REPLAY_LEAST_WORK_NS) {
+        return dur_ns;
+    }
+    return later((1 - run->change.token_cut) * dur_ns, KS_REPLAY_LEAST_WORK_NS);
+}
+
 static void launch(struct run *run, uint32_t index)
 {
     const struct ks_replay_work *work = &run->replay->works[index];
@@ -106,7 +116,7 @@ static void launch(struct run *run, uint32_t index)
     }
     int64_t dur_ns = run->change.waits_for_ranks ? work->dur_ns : work->alone_ns;
     part *= work->is_collective ? run->change.collective_factor : 1;
-    run->work_end_ns[index] = start_ns + part * (double)dur_ns;
+    run->work_end_ns[index] = start_ns + part * cut_tokens(run, work, (double)dur_ns);
     double *free_ns = &run->stream_free_ns[work->stream];
     *free_ns = later(*free_ns, run->work_end_ns[index]);
     if (work->step < run->replay->step_count) {

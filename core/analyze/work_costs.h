@@ -3,6 +3,7 @@
 #ifndef KS_ANALYZE_WORK_COSTS_H
 #define KS_ANALYZE_WORK_COSTS_H
 
+#include "analyze/gpu_peaks.h"
 #include "store/strpool.h"
 
 enum { KS_COST_STEPS_MAX = 16 };
@@ -181,6 +182,33 @@ struct ks_reading_cost {
     struct ks_strid op;
 };
 
+/* Work of one kind in a mean complete step: what it computes and moves, and how long it takes. */
+struct ks_rate {
+    double flops;
+    double bytes; /* at least */
+    int64_t device_ns;
+};
+
+/* How fast a step works (docs/opportunities.md). What is not known has no part in it. */
+struct ks_rate_costs {
+    struct ks_rate products[KS_NUMBER_KINDS]; /* with attention */
+    enum ks_number_kind fp32_kind;            /* how products in fp32 are computed */
+    struct ks_rate thin;                      /* products and attention that the memory limits */
+    struct ks_rate convolutions;              /* FLOPs: those of the operators */
+    struct ks_rate moves;                     /* other operators of known sizes */
+};
+
+/* Weights in fp32 that autocast turns into half precision. */
+struct ks_cast_cost {
+    struct ks_work_cost cost;        /* in the forward pass */
+    struct ks_work_cost gradients;   /* nodes that cast their gradients back */
+    struct ks_work_cost accumulated; /* nodes that add these to those of the passes before */
+    double passes;                   /* forward passes with casts, for each step of an optimizer */
+    bool is_training;
+    struct ks_strid op; /* of the longest cast */
+    struct ks_strid dims;
+};
+
 struct ks_work_costs {
     struct ks_work_span *spans; /* by thread and time */
     size_t span_count;
@@ -199,6 +227,8 @@ struct ks_work_costs {
     struct ks_reading_cost readings;
     struct ks_work_span *passes; /* over prefixes; by thread and time */
     size_t pass_count;
+    struct ks_rate_costs rates;
+    struct ks_cast_cost casts;
 };
 
 /* Marks of the stretches of the thread that hold the moment. */

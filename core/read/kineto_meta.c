@@ -266,6 +266,10 @@ static enum ks_json process_key(struct kineto *k, struct ks_json_cursor *c, stru
         {KS_STR("workers"), &use->workers},
         {KS_STR("worker_cpu_ns"), &use->worker_cpu_ns},
         {KS_STR("worker_wait_ns"), &use->worker_wait_ns},
+        {KS_STR("mask_batches"), &use->mask_batches},
+        {KS_STR("mask_slots"), &use->mask_slots},
+        {KS_STR("mask_longest"), &use->mask_longest},
+        {KS_STR("mask_tokens"), &use->mask_tokens},
     };
     (void)k;
     for (size_t i = 0; i < KS_COUNT_OF(numbers); i++) {

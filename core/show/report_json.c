@@ -413,8 +413,46 @@ static void write_checked(struct document *doc)
         ks_json_object_end(json);
     }
     ks_json_array_end(json);
-    ks_json_array_begin(json, "opportunities");
+}
+
+static void write_opportunity(struct document *doc, const struct ks_opportunity *opportunity)
+{
+    static const char *const list = "opportunities";
+    struct ks_json *json = &doc->json;
+    ks_json_object_begin(json, NULL);
+    ks_json_text(json, "id", opportunity->id);
+    ks_json_text(json, "title", opportunity->title);
+    ks_json_text(json, "text", opportunity->text);
+    ks_json_text(json, "code", opportunity->code);
+    struct ks_cell most = ks_cell_int(opportunity->most_ns);
+    ks_cell_write(json, "saves_at_most_ns_per_step", &most);
+    ks_json_array_begin(json, "evidence");
+    for (size_t i = 0; i < opportunity->evidence_count; i++) {
+        ks_json_object_begin(json, NULL);
+        ks_json_text(json, "name", opportunity->evidence[i].name);
+        ks_json_real(json, "value", opportunity->evidence[i].value);
+        ks_json_text(json, "unit", opportunity->evidence[i].unit);
+        ks_json_object_end(json);
+    }
     ks_json_array_end(json);
+    ks_json_object_end(json);
+    if (!opportunity->code) {
+        add_reason(doc, list, "code", "there is no code for it");
+    }
+    if (most.kind == KS_CELL_NULL) {
+        add_reason(doc, list, "saves_at_most_ns_per_step", "a trace does not tell");
+    }
+}
+
+static void write_opportunities(struct document *doc)
+{
+    const struct ks_opportunities *opportunities = doc->view->opportunities;
+    size_t count = limit_rows(doc, "opportunities", opportunities->count);
+    ks_json_array_begin(&doc->json, "opportunities");
+    for (size_t i = 0; i < count; i++) {
+        write_opportunity(doc, &opportunities->list[i]);
+    }
+    ks_json_array_end(&doc->json);
 }
 
 static void write_truncated(struct document *doc)
@@ -487,6 +525,7 @@ static enum ks_status write_document(struct document *doc, struct ks_err *err)
     KS_TRY(write_list(doc, &ks_list_findings, err));
     write_plan(doc);
     write_checked(doc);
+    write_opportunities(doc);
     write_truncated(doc);
     write_reasons(doc);
     ks_json_object_end(json);

@@ -198,6 +198,19 @@ static void write_finding(struct markdown *md, size_t index)
     }
 }
 
+/* No faults: what limits the step next, and what is worth a try. */
+static void write_opportunities(struct markdown *md)
+{
+    const struct ks_opportunities *opportunities = md->view->opportunities;
+    for (size_t i = 0; i < opportunities->count; i++) {
+        const struct ks_opportunity *opportunity = &opportunities->list[i];
+        ks_text_printf(&md->out, "%s- %s (`%s`). ", i == 0 ? "Beyond faults:\n\n" : "",
+                       opportunity->title, opportunity->id);
+        text(md, opportunity->text);
+        ks_text_printf(&md->out, "%s", i + 1 < opportunities->count ? "\n" : "\n\n");
+    }
+}
+
 static void write_checks(struct markdown *md)
 {
     ks_text_printf(&md->out, "| looked at | |\n|---|---|\n");
@@ -230,6 +243,7 @@ enum ks_status ks_report_write_markdown(const struct ks_view *view, ks_write_cb 
     for (size_t i = 0; i < view->findings->count; i++) {
         write_finding(&md, i);
     }
+    write_opportunities(&md);
     write_checks(&md);
 
     enum ks_status status = KS_OK;

@@ -57,9 +57,9 @@ static void write_tool(struct ks_json *json, const struct ks_view *view)
     ks_json_text(json, "name", "kscope");
     ks_json_text(json, "version", ks_version());
     ks_json_array_begin(json, "rules");
-    for (size_t i = 0; ks_rule_at(i); i++) {
-        if (has_result(view, ks_rule_at(i))) {
-            write_rule(json, ks_rule_at(i));
+    for (size_t i = 0; i < view->findings->check_count; i++) {
+        if (has_result(view, view->findings->checks[i].rule)) {
+            write_rule(json, view->findings->checks[i].rule);
         }
     }
     ks_json_array_end(json);

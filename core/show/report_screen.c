@@ -31,6 +31,7 @@ enum {
     FINE_NAMES_MAX = 3,
     REASON_NAMES_MAX = 3, /* rules that lack the same thing */
     CHECK_LINES_MAX = 2,
+    LIMIT_LINES = 3,
 };
 
 static const double IDLE_SHARE_MIN = 0.005;
@@ -609,6 +610,32 @@ static void write_not_judged(struct screen *screen)
     wrap(screen, strlen("Could not be judged: "), CHECK_LINES_MAX);
 }
 
+/* ------------------------------------------------------------------ beyond faults */
+
+/* What limits the step next, where there is room, and the names of what is worth a try. */
+static void write_opportunities(struct screen *screen)
+{
+    const struct ks_opportunities *opportunities = screen->view->opportunities;
+    size_t first = 0;
+    bool has_room = lines_used(screen) + LIMIT_LINES + TAIL_LINES <= SCREEN_LINES;
+    if (opportunities->count > 0 && strncmp(opportunities->list[0].id, "limit.", 6) == 0) {
+        first = 1;
+        if (has_room || screen->view->findings->count == 0) {
+            label(screen, "limit");
+            ks_text_printf(&screen->line, "%s", opportunities->list[0].text);
+            wrap(screen, LABEL_WIDTH, LIMIT_LINES);
+        }
+    }
+    for (size_t i = first; i < opportunities->count; i++) {
+        ks_text_printf(&screen->line, "%s%s", i > first ? ", " : "", opportunities->list[i].id);
+    }
+    if (first < opportunities->count) {
+        ks_text_printf(&screen->out, "Worth a try: ");
+        ks_text_printf(&screen->line, " (--markdown says why)");
+        wrap(screen, strlen("Worth a try: "), 1);
+    }
+}
+
 /* ------------------------------------------------------------------ the last line */
 
 /* Does the terminal get these bytes as they are: no controls, no text that turns direction? */
@@ -684,6 +711,7 @@ enum ks_status ks_report_write_screen(const struct ks_view *view,
     write_devices(&screen);
     write_idle(&screen);
     write_findings(&screen);
+    write_opportunities(&screen);
     write_fine(&screen);
     write_not_judged(&screen);
     write_next(&screen);

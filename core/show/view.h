@@ -4,11 +4,13 @@
 #define KS_SHOW_VIEW_H
 
 #include "advise/findings.h"
+#include "advise/opportunities.h"
 
 struct ks_view {
     const struct ks_trace *trace;
     const struct ks_facts *facts;
     const struct ks_findings *findings;
+    const struct ks_opportunities *opportunities;
     const char *const *paths; /* as the user gave them: files, folders, "-" */
     size_t path_count;
     const char *cgroup; /* limits of the control group and what they did; NULL: not known */

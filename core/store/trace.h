@@ -229,6 +229,10 @@ struct ks_process_use {
     int64_t workers;        /* processes of the loader */
     int64_t worker_cpu_ns;  /* that they used, all together */
     int64_t worker_wait_ns; /* that they could run, and no core was free */
+    int64_t mask_batches;   /* of the loader that have an attention mask ... */
+    int64_t mask_slots;     /* ... its elements ... */
+    int64_t mask_longest;   /* ... those left if each batch ended with its longest row ... */
+    int64_t mask_tokens;    /* ... and those that are no padding */
 };
 
 /* Why the clock of a GPU is not higher. */

@@ -276,6 +276,36 @@ struct ks_convert_options {
 KS_API KS_MUST_CHECK enum ks_status ks_convert_write(const struct ks_convert_options *options,
                                                      ks_write_cb write, void *user,
                                                      struct ks_err *err);
+/* ------------------------------------------------------------------ rules of users */
+
+struct ks_rules;
+
+/* Zero means the default everywhere. */
+struct ks_rules_options {
+    const char *path;   /* a folder with files that end in .sql, or one file (docs/user_rules.md) */
+    uint64_t bytes_max; /* memory that SQLite may take for a rule; 0: 1 GiB */
+    int64_t ms_max;     /* time that a rule may run; 0: 30 s */
+    bool (*is_cancelled)(void *user); /* asked now and then; may be NULL */
+    void *cancel_user;
+};
+
+/* Loads and checks rules; looks at no report, so that it can be done before a long read. Errors:
+ * KS_ERR_USAGE (the message names file and line), KS_ERR_IO, KS_ERR_LIMIT, KS_ERR_CANCELLED,
+ * KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_rules_open(const struct ks_rules_options *options,
+                                                  struct ks_rules **out, struct ks_err *err);
+KS_API void ks_rules_close(struct ks_rules *rules); /* NULL is fine */
+KS_API size_t ks_rules_count(const struct ks_rules *rules);
+
+/* Runs the rules, which must outlive the report: what they find stands beside our findings from
+ * then on, instead of what rules of an earlier call found. A rule that this trace stops is a
+ * check that could not be made, and a line of the log. Errors: KS_ERR_CANCELLED, KS_ERR_IO,
+ * KS_ERR_FORMAT (the trace can no longer be read), KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_report_add_rules(struct ks_report *report,
+                                                        const struct ks_rules *rules,
+                                                        struct ks_progress *progress,
+                                                        struct ks_err *err);
+
 /* ------------------------------------------------------------------ asking by SQL */
 
 enum ks_query_format { KS_QUERY_TABLE, KS_QUERY_CSV, KS_QUERY_JSON };

@@ -220,3 +220,83 @@ def test_a_loader_in_another_thread_is_none_of_the_steps(tmp_path):
     assert run.returncode == 0, run.stderr
     process = run.clean().about["process"]
     assert process["wall_ns"] > 50e6 and "loader_ns" not in process
+
+
+MASKED = """
+import torch
+from torch.utils.data import DataLoader
+class Batch(dict):
+    pass
+def collate(texts):
+    mask = torch.zeros(len(texts), 16, dtype=KIND)
+    for row, length in zip(mask, texts):
+        row[:length] = 1
+    return Batch(attention_mask=mask, x=torch.ones(len(texts), 8))
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in DataLoader([2, 4, 6, 8] * 20, batch_size=4, collate_fn=collate):
+    model(batch["x"]).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", ["torch.long", "torch.bool"])
+def test_masks_of_batches(tmp_path, kind):
+    program = write_program(tmp_path, f"import torch\nKIND = {kind}\n" + MASKED)
+    run = run_recorded(tmp_path, program, steps="4:1:5", stacks=0)
+    assert run.returncode == 0, run.stderr
+    trace = run.clean()
+    use = trace.about["process"]
+    batches = use["mask_batches"]
+    assert 5 <= batches <= 6
+    assert use["mask_slots"] == 64 * batches
+    assert use["mask_longest"] == 32 * batches
+    assert use["mask_tokens"] == 20 * batches
+    # Counting is no operator of the program's.
+    assert trace.count("aten::ne") == trace.count("aten::item") == 0
+
+
+class Odd:
+    """What is no mask that can be counted, or no tensor at all."""
+
+    def __init__(self, **members):
+        self.__dict__.update(members)
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"no {name}")
+
+
+def test_what_is_no_mask_is_left_alone():
+    torch = pytest.importorskip("torch")
+    device = SimpleNamespace(type="cuda")
+    meter = LoaderMeter()
+    for mask in (
+        None,
+        3,
+        [[1, 0]],
+        torch.ones(2, 3),  # added to the scores
+        torch.ones(2, 1, 3, 3, dtype=torch.long),
+        torch.ones(4, dtype=torch.long),
+        torch.ones(0, 4, dtype=torch.long),
+        torch.ones(2, 2, dtype=torch.long).to_sparse(),
+        torch.ones(2, 2, dtype=torch.long, device="meta"),
+        Odd(device=device),  # nothing else of a tensor on a GPU is asked for
+        Odd(),
+    ):
+        meter.see({"attention_mask": mask})
+    for batch in (None, [], (torch.ones(2, 2),), {"x": 1}, torch.ones(2, 2)):
+        meter.see(batch)
+    meter.wall_ns = 1
+    assert "mask_batches" not in meter.members()
+    meter.see({"attention_mask": torch.tensor([[1, 1, 0], [0, 0, 1]])})
+    members = meter.members()
+    assert [members[f"mask_{name}"] for name in ("batches", "slots", "longest", "tokens")] == [
+        1,
+        6,
+        4,
+        3,
+    ]
+    meter.restart()
+    meter.wall_ns = 1
+    assert "mask_batches" not in meter.members()

@@ -21,6 +21,8 @@ static void add_training(struct facts_fixture *fixture)
             {1, OP, "aten::mm", at + 710, 80, i * 4 + 2, .dims = "[[2, 3], [3, 5]]"},
             {1, CALL, "cudaLaunchKernel", at + 720, 10, i * 4 + 2, i * 4 + 2},
             {2, PY, "f.py(1): g", at, 500},
+            {1, PY, "f.py(2): main", at, 1000},
+            {1, PY, "nn.Module: Net_0", at + 700, 100},
             {3, OP, "aten::to", at + 810, 10, .dims = "[[4, 9]]"},
             {3, CALL, "cudaMemcpyAsync", at + 812, 2, .corr = i * 4 + 3},
             {3, OP, "aten::sort", at + 830, 50, .dims = "[[4, 9]]"},

@@ -266,7 +266,8 @@ static void test_process(void **state)
         "\"cores\": 4, \"local_ranks\": 2, \"wall_ns\": 100, \"cpu_ns\": 90, "
         "\"thread_run_ns\": 30, \"thread_wait_ns\": -5, \"quota_us\": \"max\", \"new\": [1, {}], "
         "\"periods\": 3, \"throttled\": 2, \"throttled_ns\": 7, \"loader_ns\": 40, "
-        "\"loader_cpu_ns\": 10, \"workers\": 2, \"worker_cpu_ns\": 11, \"worker_wait_ns\": 12}, "
+        "\"loader_cpu_ns\": 10, \"workers\": 2, \"worker_cpu_ns\": 11, \"worker_wait_ns\": 12, "
+        "\"mask_batches\": 1, \"mask_slots\": 40, \"mask_longest\": 30, \"mask_tokens\": 20}, "
         "\"pid\": 77}, "
         "\"traceEvents\": [{\"ph\": \"X\", \"name\": \"a\", \"ts\": 1, \"dur\": 1}]}";
     struct ks_source source = read_source(text);
@@ -281,6 +282,8 @@ static void test_process(void **state)
     assert_int_equal(use->loader_ns * 1000 + use->loader_cpu_ns, 40010);
     assert_int_equal(use->workers * 1000 + use->worker_cpu_ns, 2011);
     assert_int_equal(use->worker_wait_ns, 12);
+    assert_int_equal(use->mask_batches * 100 + use->mask_slots, 140);
+    assert_int_equal(use->mask_longest * 100 + use->mask_tokens, 3020);
 }
 
 /* What it notes of the compiler, in any order. */

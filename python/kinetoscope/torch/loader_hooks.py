@@ -18,12 +18,15 @@ def hook_loaders(recorder):
         meter = recorder.loader_meter
         began = meter and meter.begin()
         try:
-            return next_batch(iterator)
+            batch = next_batch(iterator)
         except StopIteration:
             recorder.epoch_ended(key)
             raise
         finally:
             if meter:
                 meter.end(began, iterator)
+        if meter:
+            meter.see(batch)
+        return batch
 
     iterator_class.__next__ = asked

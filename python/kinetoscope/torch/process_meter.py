@@ -4,6 +4,7 @@ used of the CPU. Raw numbers; the report makes sense of them. What cannot be rea
 """
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from threading import get_ident, get_native_id
 from time import (
@@ -29,6 +30,7 @@ class LoaderMeter:
     def restart(self):
         self.wall_ns = self.cpu_ns = 0
         self.workers = {}  # pid -> what _worker_times said when it was seen first
+        self._masks = [0, 0, 0, 0]  # batches, elements, to the longest row, tokens
 
     def begin(self):
         self._depth += 1
@@ -48,6 +50,13 @@ class LoaderMeter:
             if pid is not None and pid not in self.workers:
                 self.workers[pid] = _worker_times(pid)
 
+    def see(self, batch):
+        """Counts the tokens of a batch and what it is padded to; keeps nothing of it."""
+        with suppress(Exception):  # a mapping or tensor of another library may do anything
+            counts = _count_tokens(batch)
+            if counts:
+                self._masks = [sum(pair) for pair in zip(self._masks, (1, *counts), strict=True)]
+
     def members(self):
         if not self.wall_ns:
             return {}
@@ -58,7 +67,25 @@ class LoaderMeter:
             "workers": len(self.workers),
             "worker_cpu_ns": sum(max(now[0] - before[0], 0) for now, before in pairs),
             "worker_wait_ns": sum(max(now[1] - before[1], 0) for now, before in pairs),
+            **self._mask_members(),
         }
+
+    def _mask_members(self):
+        names = ("mask_batches", "mask_slots", "mask_longest", "mask_tokens")
+        return dict(zip(names, self._masks, strict=True)) if self._masks[0] else {}
+
+
+def _count_tokens(batch):
+    """(elements, elements if each row ended with the longest one, tokens) of an attention mask of
+    [batch, length] in host memory; None when the batch has none. A mask on a device is left alone:
+    to look at it would wait for the device. NumPy counts, since an operator would be recorded."""
+    mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
+    if mask is None or mask.device.type != "cpu" or mask.dim() != 2 or not mask.numel():
+        return None
+    if mask.is_floating_point() or mask.is_complex():
+        return None  # what is added to the scores
+    rows = (mask.numpy() != 0).sum(axis=1).tolist()
+    return mask.numel(), len(rows) * max(rows), sum(rows)
 
 
 class ProcessMeter:
