@@ -1,6 +1,8 @@
 /* Compiled functions: operators that no graph of theirs holds, how often compiled code is entered
  * again from inside of them, which graphs launch kernel by kernel, and calls that ran nothing
  * compiled, which only Python frames show. */
+#include <stdlib.h>
+
 #include "analyze/lane_sweep.h"
 #include "analyze/op_work.h"
 #include "base/alloc.h"
@@ -121,6 +123,16 @@ static enum ks_status scan_lane(struct ks_op_work *work, const struct ks_lane *l
     return status == KS_END ? KS_OK : status;
 }
 
+static int compare_wraps(const void *left, const void *right)
+{
+    const struct wrap *a = left;
+    const struct wrap *b = right;
+    if (a->lane != b->lane) {
+        return a->lane < b->lane ? -1 : 1;
+    }
+    return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
+}
+
 static enum ks_status scan_frames(struct ks_op_work *work, const uint8_t *names, struct ks_err *err)
 {
     const struct ks_trace *trace = work->analyzer->trace;
@@ -132,6 +144,10 @@ static enum ks_status scan_frames(struct ks_op_work *work, const uint8_t *names,
                 KS_TRY(scan_lane(work, &lanes[i], names, err));
             }
         }
+    }
+    if (work->compiled->wrap_count > 1) {
+        qsort(work->compiled->wraps, work->compiled->wrap_count, sizeof(struct wrap),
+              compare_wraps);
     }
     return KS_OK;
 }
