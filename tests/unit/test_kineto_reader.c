@@ -542,14 +542,14 @@ static void test_nested_deep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),       cmocka_unit_test(test_windows_damaged),
-        cmocka_unit_test(test_windows_cut),   cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_events),        cmocka_unit_test(test_out_of_range),
-        cmocka_unit_test(test_unpadded),      cmocka_unit_test(test_metadata_behind_damage),
-        cmocka_unit_test(test_process),       cmocka_unit_test(test_compiler),
-        cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_strict_case01), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_huge_string),   cmocka_unit_test(test_nested_deep),
+        cmocka_unit_test(test_windows),     cmocka_unit_test(test_windows_damaged),
+        cmocka_unit_test(test_windows_cut), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_events),      cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_unpadded),    cmocka_unit_test(test_metadata_behind_damage),
+        cmocka_unit_test(test_process),     cmocka_unit_test(test_compiler),
+        cmocka_unit_test(test_strict),      cmocka_unit_test(test_strict_case01),
+        cmocka_unit_test(test_linear),      cmocka_unit_test(test_huge_string),
+        cmocka_unit_test(test_nested_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -427,8 +427,8 @@ static void test_attention_rules(void **state)
     check_rule(RULE_FIRES, attention, 400, 9, "attention.backend");
     check_rule(RULE_SILENT, attention, 400, 9, "attention.materialized");
     check_rule(RULE_NEAR_MISS, attention, 400, 7, "attention.backend"); /* an old GPU */
-    check_rule(RULE_FIRES, attention, 3340, 9, "attention.backend");
-    check_rule(RULE_NEAR_MISS, attention, 3400, 9, "attention.backend");
+    check_rule(RULE_FIRES, attention, 3400, 9, "attention.backend");
+    check_rule(RULE_NEAR_MISS, attention, 3460, 9, "attention.backend");
     around = NULL;
     last_dims = "[[32, 64, 32], [32, 32, 16]]";
     check_rule(RULE_SILENT, attention, 400, 9, "attention.materialized");
