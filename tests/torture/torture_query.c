@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "cmocka_all.h"
+#include "report_view.h"
 #include "sqlite_memory.h"
 
 static const char trace_text[] =
@@ -122,6 +123,65 @@ static void test_allocations(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ rules of users */
+
+static char rule_path[] = "/tmp/kscope-torture-rule-XXXXXX.sql";
+static const char rule_text[] =
+    "-- id: team.rule\n-- title: A title\n-- fix: {name} takes {dur_ns}\n-- code: x = {n}\n"
+    "select name, 'train.py' as file, 3 as line, dur_ns, 1 as n, 10 as saving_low_ns, "
+    "20 as saving_high_ns from slice where dur_ns > 10 order by dur_ns desc";
+
+/* Loads the rule and runs it; the findings go again. */
+static enum ks_status judge(size_t *found, struct ks_err *err)
+{
+    struct ks_rules_options options = {.path = rule_path, .bytes_max = UINT64_MAX / 2};
+    struct ks_rules *rules = NULL;
+    enum ks_status status = ks_rules_open(&options, &rules, err);
+    if (status == KS_OK) {
+        status = ks_report_add_rules(report, rules, NULL, err);
+        *found = ks_report_finding_count(report);
+    }
+    ks_report_show_findings(report, NULL);
+    ks_rules_close(rules);
+    return status;
+}
+
+/* Opening SQLite, which happens twice, takes most of the allocations: one in so many fails. */
+static void test_rules(void **state)
+{
+    (void)state;
+    enum { STRIDE = 7 };
+    struct ks_err err = {0};
+    size_t good = 0;
+    assert_int_equal(judge(&good, &err), KS_OK);
+    assert_true(good >= 2);
+    ks_alloc_fail_at(0, false);
+    assert_int_equal(judge(&good, &err), KS_OK);
+    int64_t calls = ks_alloc_calls();
+    int64_t live = ks_alloc_live();
+    int64_t failures = 0;
+    for (int64_t at = 1; at <= calls; at += STRIDE) {
+        size_t found = 0;
+        err = (struct ks_err){0};
+        ks_alloc_fail_at(at, at % 2);
+        enum ks_status status = judge(&found, &err);
+        ks_alloc_fail_at(0, false);
+        failures += status != KS_OK;
+        if (status != KS_OK && status != KS_ERR_NOMEM && status != KS_ERR_LIMIT) {
+            fail_msg("allocation %d: status %d, %s", (int)at, (int)status, err.message);
+        }
+        assert_int_equal(ks_alloc_live(), live);
+    }
+    assert_true(failures > calls / STRIDE / 2);
+}
+
+static int make_rule(void)
+{
+    int fd = mkstemps(rule_path, 4);
+    ssize_t size = write(fd, rule_text, sizeof(rule_text) - 1);
+    return close(fd) == 0 && size == (ssize_t)sizeof(rule_text) - 1 ? 0 : -1;
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -130,7 +190,7 @@ static int set_up(void **state)
     int fd = mkstemp(trace_path);
     ssize_t size = write(fd, trace_text, sizeof(trace_text) - 1);
     if (close(fd) != 0 || size != (ssize_t)sizeof(trace_text) - 1 ||
-        sqlite3_config(SQLITE_CONFIG_MALLOC, &ks_sqlite_memory) != SQLITE_OK) {
+        sqlite3_config(SQLITE_CONFIG_MALLOC, &ks_sqlite_memory) != SQLITE_OK || make_rule() != 0) {
         return -1;
     }
     return ks_report_open(&options, &report, NULL) != KS_OK;
@@ -140,11 +200,12 @@ static int tear_down(void **state)
 {
     (void)state;
     ks_report_close(report);
-    return unlink(trace_path);
+    return unlink(trace_path) | unlink(rule_path);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
+                                       cmocka_unit_test(test_allocations)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
