@@ -99,7 +99,7 @@ size_t ks_rules_count(const struct ks_rules *rules)
 static void say(const struct ks_log *log, const struct ks_user_rule *rule,
                 const struct ks_check *check)
 {
-    if (*check->reason) {
+    if (check->state != KS_CHECK_FINE && *check->reason) {
         KS_LOG(log, KS_LOG_WARN, "rule %s: %s", rule->rule.id, check->reason);
     }
 }

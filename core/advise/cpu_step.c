@@ -150,6 +150,32 @@ static const struct ks_cpu_fact *find_worst(const struct ks_facts *facts)
     return worst;
 }
 
+static struct ks_saving gap_saving(const struct ks_facts *facts, const struct ks_cpu_fact *cpu)
+{
+    int64_t cores = ks_cpu_step_cores(&ks_trace_source(facts->trace, cpu->source)->process);
+    int64_t gap_ns = usual_gap_ns(facts, cpu);
+    cores = cores > 0 ? cores : CORES_DEFAULT;
+    return (struct ks_saving){gap_ns - gap_ns / cores, mean_gap_ns(facts, cpu)};
+}
+
+static bool is_gap_large(const struct ks_facts *facts, const struct ks_cpu_fact *cpu)
+{
+    int64_t gap_ns = usual_gap_ns(facts, cpu);
+    int64_t step_ns = cpu->step_ns_total / (int64_t)cpu->step_count;
+    return gap_ns > 0 && gap_ns >= step_ns / 100 * GAP_PERCENT_MIN;
+}
+
+bool ks_cpu_step_gap(const struct ks_facts *facts, struct ks_saving *saving, uint32_t *source)
+{
+    const struct ks_cpu_fact *worst = find_worst(facts);
+    if (!worst || facts->step_source == KS_STEPS_WINDOW || !is_gap_large(facts, worst)) {
+        return false;
+    }
+    *saving = gap_saving(facts, worst);
+    *source = worst->source;
+    return true;
+}
+
 static enum ks_status report_gap(const struct ks_rule *rule, const struct ks_facts *facts,
                                  const struct ks_cpu_fact *cpu, struct ks_findings *out,
                                  struct ks_err *err)
@@ -159,7 +185,7 @@ static enum ks_status report_gap(const struct ks_rule *rule, const struct ks_fac
     int64_t cores = ks_cpu_step_cores(&ks_trace_source(facts->trace, cpu->source)->process);
     cores = cores > 0 ? cores : CORES_DEFAULT;
     int64_t gap_ns = usual_gap_ns(facts, cpu);
-    finding.saving = (struct ks_saving){gap_ns - gap_ns / cores, mean_gap_ns(facts, cpu)};
+    finding.saving = gap_saving(facts, cpu);
     finding.saving_in_trace = finding.saving;
     finding.title = "Code between operators holds the step up";
     ks_findings_set_time_place(&finding.where, facts, cpu->source, KS_TIME_QUIET);
@@ -192,7 +218,7 @@ enum ks_status ks_cpu_step_find_gap(const struct ks_rule *rule, const struct ks_
     }
     int64_t gap_ns = usual_gap_ns(facts, worst);
     int64_t step_ns = worst->step_ns_total / (int64_t)worst->step_count;
-    if (gap_ns > 0 && gap_ns >= step_ns / 100 * GAP_PERCENT_MIN) {
+    if (is_gap_large(facts, worst)) {
         return report_gap(rule, facts, worst, out, err);
     }
     check->reason = ks_findings_text(out, "no operator runs for %.2f of %.2f ms a step",

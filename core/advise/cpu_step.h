@@ -31,6 +31,10 @@ struct ks_finding ks_cpu_step_finding(const struct ks_rule *rule, const struct k
 void ks_cpu_step_set_savings(struct ks_finding *finding, const struct ks_facts *facts,
                              uint32_t source, double low, double high);
 
+/* What goes when no code runs between operators any more, where no GPU works; false: it is less
+ * than 5% of the step, or steps cannot be judged. */
+bool ks_cpu_step_gap(const struct ks_facts *facts, struct ks_saving *saving, uint32_t *source);
+
 /* host.python_gap where no GPU works: its rule says what is claimed. */
 enum ks_status ks_cpu_step_find_gap(const struct ks_rule *rule, const struct ks_facts *facts,
                                     struct ks_findings *out, struct ks_check *check,

@@ -120,10 +120,11 @@ struct ks_replay_change ks_gpu_step_repaired(const struct ks_facts *facts)
     change.shrinks[0] = ks_optimizer_unfused_repair(facts);
     change.shrinks[1] = ks_attention_materialized_repair(facts);
     change.shrinks[2] = ks_fusion_pointwise_repair(facts);
-    change.shrinks[3] = ks_cudnn_plans_repair(facts);
-    change.shrinks[4] = ks_slow_operator_repair(facts);
-    change.shrinks[5] = ks_graphs_skipped_repair(facts);
-    ks_graph_breaks_repair(facts, breaks_host_part, &change, 6);
+    change.shrinks[3] = ks_precision_cast_churn_repair(facts);
+    change.shrinks[4] = ks_cudnn_plans_repair(facts);
+    change.shrinks[5] = ks_slow_operator_repair(facts);
+    change.shrinks[6] = ks_graphs_skipped_repair(facts);
+    ks_graph_breaks_repair(facts, breaks_host_part, &change, 7);
     return change;
 }
 

@@ -28,8 +28,9 @@ int64_t ks_gpu_step_host_idle_ns(const struct ks_mean_step *mean);
  * explain of it. */
 int64_t ks_gpu_step_launching_ns(const struct ks_facts *facts);
 
-/* What the rules optimizer.unfused, attention.materialized and fusion.pointwise take out, about in
- * the middle of their bounds; marks 0: they find nothing. */
+/* What the rules optimizer.unfused, attention.materialized, fusion.pointwise and
+ * precision.cast_churn take out, about in the middle of their bounds; marks 0: they find nothing.
+ */
 struct ks_replay_shrink ks_optimizer_unfused_repair(const struct ks_facts *facts);
 struct ks_replay_shrink ks_attention_materialized_repair(const struct ks_facts *facts);
 /* The same of cudnn.retuning, attention only, and of host.slow_operator. */
@@ -41,6 +42,7 @@ struct ks_replay_shrink ks_graphs_skipped_repair(const struct ks_facts *facts);
 void ks_graph_breaks_repair(const struct ks_facts *facts, double host_part,
                             struct ks_replay_change *change, size_t slot);
 struct ks_replay_shrink ks_fusion_pointwise_repair(const struct ks_facts *facts);
+struct ks_replay_shrink ks_precision_cast_churn_repair(const struct ks_facts *facts);
 
 /* The recorded steps after the repair of what these rules and those of the host explain: what
  * launch.bound and batch.too_small start from. */

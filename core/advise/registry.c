@@ -1,9 +1,11 @@
 #include "advise/registry.h"
 
+/* input.tokenize_inline comes before host.python_gap, which leaves to it what it finds. */
 static const struct ks_rule *const rules[] = {
     &ks_rule_input_starved,
     &ks_rule_sync_host,
     &ks_rule_launch_bound,
+    &ks_rule_input_tokenize_inline,
     &ks_rule_host_python_gap,
     &ks_rule_precision_fp32_matmul,
     &ks_rule_copy_pageable,
@@ -41,6 +43,7 @@ static const struct ks_rule *const rules[] = {
     &ks_rule_compile_graph_breaks,
     &ks_rule_compile_graphs_skipped,
     &ks_rule_input_padding,
+    &ks_rule_precision_cast_churn,
 };
 
 const struct ks_rule *ks_rule_at(size_t index)

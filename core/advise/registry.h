@@ -6,6 +6,7 @@
 
 extern const struct ks_rule ks_rule_input_starved;
 extern const struct ks_rule ks_rule_input_padding;
+extern const struct ks_rule ks_rule_input_tokenize_inline;
 extern const struct ks_rule ks_rule_sync_host;
 extern const struct ks_rule ks_rule_launch_bound;
 extern const struct ks_rule ks_rule_host_python_gap;
@@ -21,6 +22,7 @@ extern const struct ks_rule ks_rule_attention_materialized;
 extern const struct ks_rule ks_rule_layout_transposes;
 extern const struct ks_rule ks_rule_fusion_pointwise;
 extern const struct ks_rule ks_rule_loss_logits;
+extern const struct ks_rule ks_rule_precision_cast_churn;
 extern const struct ks_rule ks_rule_cudnn_retuning;
 extern const struct ks_rule ks_rule_memory_growth;
 extern const struct ks_rule ks_rule_memory_allocator_churn;

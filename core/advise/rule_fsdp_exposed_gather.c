@@ -127,7 +127,8 @@ static void explain(struct ks_findings *out, const struct ks_shard_cost *gathers
             "gradients are summed up, while one computes. Blocks should compute for longer than "
             "the host needs to start them.%s",
             gathers->bytes / (1024.0 * 1024.0), gathers->count, exposed_ms, halve);
-        finding->fix_code = "for block in model.blocks:\n"
+        finding->fix_code = "from torch.distributed.fsdp import fully_shard\n"
+                            "for block in blocks:  # layers of the model\n"
                             "    fully_shard(block)\n"
                             "fully_shard(model)";
     } else {
@@ -140,10 +141,12 @@ static void explain(struct ks_findings *out, const struct ks_shard_cost *gathers
             "gather "
             "takes longer than the compute that could hide it, give each step more compute.%s",
             gathers->count, exposed_ms, halve);
-        finding->fix_code = "blocks = list(model.blocks)\n"
-                            "for block, following in zip(blocks, blocks[1:]):\n"
-                            "    block.set_modules_to_forward_prefetch([following])\n"
-                            "    following.set_modules_to_backward_prefetch([block])";
+        finding->fix_code =
+            "from torch.distributed.fsdp import FSDPModule\n"
+            "units = [unit for unit in model.modules() if isinstance(unit, FSDPModule)]\n"
+            "for unit, following in zip(units[1:], units[2:]):  # the first is the whole model\n"
+            "    unit.set_modules_to_forward_prefetch([following])\n"
+            "    following.set_modules_to_backward_prefetch([unit])";
     }
 }
 

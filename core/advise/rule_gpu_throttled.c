@@ -67,7 +67,7 @@ static void explain(const struct ks_clock_use *use, struct ks_findings *out,
             "what "
             "works beside it.",
             share, (long long)use->looks, (long long)use->temperature_c_max, mhz, mhz_max);
-        finding->fix_code = "nvidia-smi -q -d TEMPERATURE,PERFORMANCE";
+        finding->fix_code = "import os\nos.system(\"nvidia-smi -q -d TEMPERATURE,PERFORMANCE\")";
     } else if (hold == KS_CLOCK_POWER_CAP) {
         finding->cause = "power_limit";
         finding->fix_text =
@@ -77,8 +77,10 @@ static void explain(const struct ks_clock_use *use, struct ks_findings *out,
                              "looks it holds the clock down, to %lld of %lld MHz on average.",
                              (double)use->power_limit_mw / 1e3, (double)use->power_default_mw / 1e3,
                              share, (long long)use->looks, mhz, mhz_max);
-        finding->fix_code =
-            ks_findings_text(out, "sudo nvidia-smi -pl %.0f", (double)use->power_default_mw / 1e3);
+        finding->fix_code = ks_findings_text(out,
+                                             "import os\nos.system(\"nvidia-smi -q -d POWER\")  # "
+                                             "sudo nvidia-smi -pl %.0f raises it",
+                                             (double)use->power_default_mw / 1e3);
     } else {
         finding->cause = hold == KS_CLOCK_BRAKE ? "power_brake" : "hardware";
         finding->fix_text = ks_findings_text(out,
@@ -88,7 +90,8 @@ static void explain(const struct ks_clock_use *use, struct ks_findings *out,
                                              "as it does when supplies or cables "
                                              "give less than they should, or when it gets too hot.",
                                              share, (long long)use->looks, mhz, mhz_max);
-        finding->fix_code = "nvidia-smi -q -d POWER,TEMPERATURE,PERFORMANCE";
+        finding->fix_code =
+            "import os\nos.system(\"nvidia-smi -q -d POWER,TEMPERATURE,PERFORMANCE\")";
     }
 }
 

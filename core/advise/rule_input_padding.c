@@ -145,8 +145,10 @@ static void write_fix(const struct masks *masks, struct ks_findings *out,
         is_padded_further ? ks_findings_text(out, ", %.0f %% lie behind its longest text",
                                              100 * (1 - masks->longest / masks->slots))
                           : "");
-    finding->fix_code = "texts.sort(key=len)  # or a sampler that draws from buckets of length\n"
-                        "loader = DataLoader(texts, collate_fn=DataCollatorWithPadding(tokenizer))";
+    finding->fix_code =
+        "samples.sort(key=len)  # or a sampler that draws from buckets of length\n"
+        "loader = DataLoader(samples, batch_size=batch_size, collate_fn=lambda texts: "
+        "nn.utils.rnn.pad_sequence(texts, batch_first=True))";
 }
 
 static enum ks_status report(const struct masks *masks, const struct ks_facts *facts,

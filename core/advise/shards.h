@@ -11,9 +11,9 @@ enum ks_status ks_shards_judge(const struct ks_facts *facts, struct ks_finding *
 
 /* Code of the repair: collectives of FSDP that carry 16 bits. */
 #define KS_SHARDS_16_BITS                                                                          \
-    "from torch.distributed.fsdp import MixedPrecisionPolicy\n"                                    \
+    "from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard\n"                       \
     "policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)\n"     \
-    "fully_shard(block, mp_policy=policy)"
+    "fully_shard(model, mp_policy=policy)  # and each block that is a unit of its own"
 
 /* Does FSDP sum up gradients? Its settings differ from those of DistributedDataParallel. */
 static inline bool ks_shards_are_there(const struct ks_facts *facts)

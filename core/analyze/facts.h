@@ -334,6 +334,18 @@ struct ks_cpu_fact {
     int64_t short_ns_total;  /* shorter stretches of this kind */
 };
 
+/* Cutting text into tokens on the thread of the steps, by Python frames, of a recording with
+ * stacks: parts of its time, not times of a step (docs/analyses/tokenizing.md). */
+struct ks_tokenize_fact {
+    bool is_known;       /* there are frames */
+    int64_t code_ns;     /* stretches of 200 us and more without operators, calls and loader ... */
+    int64_t tokenize_ns; /* ... in them, functions that tokenize */
+    int64_t calls;
+    struct ks_str file; /* of the program, where most of it comes from; empty unknown */
+    int64_t line;
+    struct ks_str function;
+};
+
 /* What the allocator of a device holds from step to step (docs/analyses/memory_steps.md). */
 struct ks_memory_fact {
     uint32_t source;
@@ -561,6 +573,7 @@ struct ks_facts {
     struct ks_link_fact links;
     struct ks_input_fact *inputs; /* one for each source */
     size_t input_count;
+    struct ks_tokenize_fact tokenizing;
     struct ks_cpu_fact *cpus; /* one for each source; NULL: some GPU works, or there are no steps */
     size_t cpu_count;
     struct ks_source_fact *sources; /* one for each source */

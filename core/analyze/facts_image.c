@@ -77,6 +77,12 @@ static const struct ks_image_field comm_fields[] = {
 };
 static const struct ks_image_type comm_type = KS_IMAGE_TYPE(ks_comm_fact, comm_fields);
 
+static const struct ks_image_field tokenize_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_tokenize_fact, file),
+    KS_IMAGE_STR_IN(struct ks_tokenize_fact, function),
+};
+static const struct ks_image_type tokenize_type = KS_IMAGE_TYPE(ks_tokenize_fact, tokenize_fields);
+
 static const struct ks_image_field facts_fields[] = {
     KS_IMAGE_NOT(struct ks_facts, arena),
     KS_IMAGE_NOT(struct ks_facts, trace),
@@ -102,6 +108,7 @@ static const struct ks_image_field facts_fields[] = {
     KS_IMAGE_STRUCTS(struct ks_facts, comm, 1, comm_type),
     ARRAY(graphs, source_count, graph_type),
     ARRAY(inputs, input_count, input_type),
+    KS_IMAGE_STRUCTS(struct ks_facts, tokenizing, 1, tokenize_type),
     ARRAY(cpus, cpu_count, cpu_type),
     ARRAY(sources, source_count, source_type),
     KS_IMAGE_NOT(struct ks_facts, replays),

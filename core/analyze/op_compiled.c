@@ -44,13 +44,12 @@ struct ks_compiled_parts {
 
 /* ------------------------------------------------------------ Python frames */
 
-/* Torch's function around a call of a compiled one; releases before 2.9 have the same name for
- * functions that must not be compiled, but for compiled modules one of their own. */
+/* Torch's function around a call of a compiled one. In older releases it is called `_fn`, as is the
+ * one around functions that must not be compiled, so that it says nothing. */
 static bool is_wrapper(struct ks_str name)
 {
-    return (ks_str_contains(name, KS_STR("torch/_dynamo/eval_frame.py(")) &&
-            ks_str_contains(name, KS_STR("): compile_wrapper"))) ||
-           ks_str_starts(name, KS_STR("nn.Module: OptimizedModule"));
+    return ks_str_contains(name, KS_STR("torch/_dynamo/eval_frame.py(")) &&
+           ks_str_contains(name, KS_STR("): compile_wrapper"));
 }
 
 static bool is_tree(struct ks_str name)

@@ -261,8 +261,9 @@ enum ks_status ks_pointwise_note(struct ks_op_work *work, const struct ks_op_wal
     if (!row->is_op || row->launches == row->inner_launches) {
         return KS_OK;
     }
-    if (ks_op_work_is_inside(work, walk, KS_OP_ACCUMULATE)) {
-        return KS_OK; /* a leaf: nothing of the chain goes through it */
+    if (ks_op_work_is_inside(work, walk, KS_OP_ACCUMULATE) ||
+        ks_op_work_is_weight_cast(work, walk, row)) {
+        return KS_OK; /* nothing of the chain goes through it */
     }
     KS_TRY(ks_op_work_traffic(work, row, &traffic, err));
     bool is_ours = traffic && traffic->kind != KS_TRAFFIC_PICK &&

@@ -21,7 +21,7 @@ enum {
     KS_OP_PRODUCT_BACKWARD = 512,    /* node of the backward pass */
     KS_OP_COMPILED = 1024,           /* code of a compiler runs in it */
     KS_OP_ACCUMULATE = 2048,         /* adds a gradient to that of the batches before */
-    KS_OP_WEIGHTED = 4096,           /* layer whose second and third input are weight and bias */
+    KS_OP_WEIGHTED = 4096,           /* layer whose inputs are a tensor, a weight and a bias */
     KS_OP_CUDNN_ATTENTION = 1 << 13, /* scaled_dot_product_attention by cuDNN */
     KS_OP_REGION = 1 << 14,          /* code that torch.compile made of a function */
     KS_OP_GRAPH = 1 << 15,           /* compiled graph, the work of such code */
@@ -29,6 +29,7 @@ enum {
     KS_OP_LOOKUP = 1 << 17,          /* compiled code is looked for */
     KS_OP_GATHER = 1 << 18,          /* FSDP brings parameters together */
     KS_OP_SCATTER = 1 << 19,         /* ... sums up their gradients */
+    KS_OP_CAST = 1 << 20,
 };
 
 /* State of the parts. */
@@ -98,6 +99,9 @@ enum ks_status ks_op_work_traffic(struct ks_op_work *work, const struct ks_op_ro
 enum ks_status ks_traffic_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_traffic_release(struct ks_op_work *work);
 
+/* Does the row lie in a cast of the weight or bias of the layer around it? */
+bool ks_op_work_is_weight_cast(struct ks_op_work *work, const struct ks_op_walk *walk,
+                               const struct ks_op_row *row);
 /* Sorts the spans so far, by thread and time. */
 void ks_op_work_sort_spans(struct ks_op_work *work);
 
@@ -153,6 +157,12 @@ enum ks_status ks_logits_note(struct ks_op_work *work, const struct ks_op_walk *
                               const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_logits_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 void ks_logits_release(struct ks_op_work *work);
+
+enum ks_status ks_casts_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_casts_note(struct ks_op_work *work, const struct ks_op_walk *walk,
+                             const struct ks_op_row *row, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_casts_publish(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
+void ks_casts_release(struct ks_op_work *work);
 
 enum ks_status ks_pointwise_create(struct ks_op_work *work, struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_pointwise_note(struct ks_op_work *work, const struct ks_op_walk *walk,

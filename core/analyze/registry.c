@@ -25,6 +25,7 @@ static const struct ks_analysis analyses[] = {
     {"compiles", ks_compiles_compute},
     {"collectives", ks_collectives_compute},
     {"cpu steps", ks_cpu_steps_compute},
+    {"tokenizing", ks_tokenizing_compute},
 };
 
 const struct ks_analysis *ks_analysis_at(size_t index)

@@ -68,7 +68,7 @@ enum {
     KS_REPLAY_READ_GAP = 1 << 21,   /* ... and looks at them before the next iteration */
     KS_REPLAY_GATHER = 1 << 22,     /* gathers of sharded parameters */
     KS_REPLAY_SCATTER = 1 << 23,    /* sums of their gradients */
-    KS_REPLAY_SHRINKS_MAX = 8,
+    KS_REPLAY_SHRINKS_MAX = 9,
 };
 
 /* Of what has one of the marks, parts of the host's time and of the GPU's stay. Marks 0: nothing

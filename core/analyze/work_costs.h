@@ -198,6 +198,17 @@ struct ks_rate_costs {
     struct ks_rate moves;                     /* other operators of known sizes */
 };
 
+/* Weights in fp32 that autocast turns into half precision. */
+struct ks_cast_cost {
+    struct ks_work_cost cost;        /* in the forward pass */
+    struct ks_work_cost gradients;   /* nodes that cast their gradients back */
+    struct ks_work_cost accumulated; /* nodes that add these to those of the passes before */
+    double passes;                   /* forward passes with casts, for each step of an optimizer */
+    bool is_training;
+    struct ks_strid op; /* of the longest cast */
+    struct ks_strid dims;
+};
+
 struct ks_work_costs {
     struct ks_work_span *spans; /* by thread and time */
     size_t span_count;
@@ -217,6 +228,7 @@ struct ks_work_costs {
     struct ks_work_span *passes; /* over prefixes; by thread and time */
     size_t pass_count;
     struct ks_rate_costs rates;
+    struct ks_cast_cost casts;
 };
 
 /* Marks of the stretches of the thread that hold the moment. */

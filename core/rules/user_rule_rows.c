@@ -226,6 +226,10 @@ static enum ks_status add_finding(struct run *run, struct ks_err *err)
     KS_TRY(render(run, &rule->fix, &finding.fix_text, err));
     KS_TRY(render(run, &rule->code, &finding.fix_code, err));
     KS_TRY(render(run, &rule->verify, &finding.verify, err));
+    if (!finding.verify) {
+        finding.verify = ks_findings_text(
+            run->out, "kscope run train.py  # with the fix: %s must be gone", rule->rule.id);
+    }
     KS_TRY(ks_findings_add(run->out, run->facts, &finding, err));
     run->found++;
     return KS_OK;
@@ -249,7 +253,7 @@ static void describe(const struct run *run, struct ks_check *check)
     check->state = run->found > 0      ? KS_CHECK_FOUND
                    : run->unusable > 0 ? KS_CHECK_COULD_NOT
                                        : KS_CHECK_FINE;
-    check->reason = "";
+    check->reason = run->found > 0 ? "" : "the statement gives no row";
     if (run->is_cut) {
         check->reason =
             ks_findings_text(run->out, "only the first %d rows became findings", FINDINGS_MAX);

@@ -55,7 +55,8 @@ def program(folder):
     names |= {"scores": batch, "list_of_numbers": [1.0, 2.0], "numbers": [1, 2]}
     names |= {"samples": ["ccc", "a", "bb"], "averages": [batch], "grads": [batch], "beta": 0.9}
     names |= {"state": model.state_dict(), "path": str(folder / "checkpoint")}
-    names |= {"save": lambda: None}
+    names |= {"save": lambda: None, "blocks": [nn.Linear(8, 8), nn.Linear(8, 8)]}
+    names |= {"save": lambda: None, "tokenizer": lambda text: [ord(letter) for letter in text]}
     return names
 
 

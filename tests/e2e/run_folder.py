@@ -34,7 +34,7 @@ def put_whole(path, data):
 def write_trace(
     folder, rank=0, pid=1, window=1, stacks=False, step_us=1000, before_ns=(), world=1, gpu_us=0
 ):
-    """Six steps of `step_us`, with a kernel of `gpu_us` each; the windows of a process lie one second
+    """Six steps of `step_us`, with a kernel of `gpu_us` each; windows of a process lie one second
     apart."""
     start = window * 1_000_000
     events = []

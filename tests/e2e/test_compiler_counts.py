@@ -1,11 +1,15 @@
 """What the recorder says of torch's compiler: its counters, whatever form they have."""
 
+import os
 import sys
 import types
 from collections import Counter
 
 import pytest
-from kinetoscope.torch import compiler_counts
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
+
+from kinetoscope.torch import compiler_counts  # noqa: E402
 
 
 def counts_of(monkeypatch, **counters):

@@ -402,14 +402,168 @@ static void test_no_loss(void **s)
     assert_false(has_loss());
 }
 
+/* ------------------------------------------------------------ casts */
+
+/* What differs from the example. */
+static struct {
+    int64_t passes;
+    int64_t updates; /* steps of an optimizer behind them */
+    int64_t product_us;
+    const char *weights; /* types of the layer's input, weight and bias */
+    const char *layer;   /* their dims */
+    bool is_trained;
+} casts;
+
+static void reset_casts(void)
+{
+    casts.passes = 2;
+    casts.updates = 1;
+    casts.product_us = 20;
+    casts.weights = "[\"float\", \"float\", \"float\"]";
+    casts.layer = "[[64, 1024], [1024, 1024], [1024]]";
+    casts.is_trained = true;
+}
+
+/* aten::to with one launch. */
+static void cast_to(int64_t at, int64_t corr, int64_t from, const char *dims, int64_t seq)
+{
+    const char *types =
+        strstr(casts.weights, "BFloat16\", \"c10") ? "[\"c10::BFloat16\"]" : "[\"float\"]";
+    HOST({FORWARD, OP, "aten::to", from, 8, .dims = has_shapes ? dims : NULL, .types = types,
+          .seq = seq},
+         {FORWARD, CALL, "cudaLaunchKernel", from + 2, 2, .corr = corr});
+}
+
+static void backward_of(int64_t at, int64_t corr, int64_t seq)
+{
+    HOST({BACKWARD, OP, "autograd::engine::evaluate_function: AddmmBackward0", 70, 8},
+         {BACKWARD, CALL, "cudaLaunchKernel", 72, 2, .corr = corr},
+         {BACKWARD, OP, "autograd::engine::evaluate_function: ToCopyBackward0", 80, 8, .seq = seq},
+         {BACKWARD, CALL, "cudaLaunchKernel", 82, 2, .corr = corr + 1},
+         {BACKWARD, OP, "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 90,
+          8},
+         {BACKWARD, CALL, "cudaLaunchKernel", 92, 2, .corr = corr + 2});
+}
+
+/* 134 us of the GPU with a product of 20 us, and 120 of its gradients. */
+static int64_t pass(int64_t at, int64_t corr, int64_t gpu)
+{
+    const int64_t took[] = {50, 2, 2, casts.product_us, 20, 60, 40};
+    int64_t count = casts.is_trained ? 7 : 4;
+    int64_t seq = 1 + at / 10 + corr;
+    HOST({FORWARD, OP, "aten::linear", 10, 50, .dims = has_shapes ? casts.layer : NULL,
+          .types = casts.weights});
+    cast_to(at, corr, 12, "[[1024, 1024], [], [], [], []]", seq);
+    cast_to(at, corr + 1, 22, "[[1024], [], [], [], []]", seq + 1);
+    cast_to(at, corr + 2, 32, "[[64, 1024], [], [], [], []]", seq + 2);
+    op(at, corr + 3, "aten::addmm", 42, "[[1024], [64, 1024], [1024, 1024]]", FLOAT);
+    if (casts.is_trained) {
+        backward_of(at, corr + 4, seq);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        DEVICE({0, 7, KERNEL, "kernel", gpu, took[i], corr + i});
+        gpu += took[i];
+    }
+    return gpu;
+}
+
+static void autocast(int64_t at, int64_t corr)
+{
+    int64_t gpu = 20;
+    int64_t host = 100 * casts.passes;
+    for (int64_t i = 0; i < casts.passes; i++) {
+        gpu = pass(at + 100 * i, corr + 10 * i, gpu - (i > 0 ? 100 : 0));
+    }
+    for (int64_t i = 0; i < casts.updates; i++) {
+        HOST({FORWARD, NOTE, "Optimizer.step#SGD.step", host + 10 * i, 8});
+    }
+    int64_t end = gpu + 100 * (casts.passes - 1);
+    HOST({FORWARD, OP, "aten::wait", host + 50, end - host - 45},
+         {FORWARD, CALL, "cudaStreamSynchronize", host + 52, end - host - 50});
+}
+
+static int64_t autocast_period(void)
+{
+    int64_t pass_us = 54 + casts.product_us + (casts.is_trained ? 120 : 0);
+    return 20 + casts.passes * pass_us + 30;
+}
+
+static bool has_churn(void)
+{
+    return has_finding(autocast, autocast_period(), "precision.cast_churn");
+}
+
+static void test_casts(void **s)
+{
+    (void)s;
+    reset_casts();
+    const struct ks_cast_cost *cost = &work_of(autocast, autocast_period())->casts;
+    assert_true(is_near(cost->cost.count, 4)); /* weight and bias, twice */
+    assert_int_equal(cost->cost.host_ns, 32 * US);
+    assert_int_equal(cost->cost.device_ns, 104 * US);
+    assert_true(is_near(cost->gradients.count, 2));
+    assert_int_equal(cost->gradients.device_ns, 120 * US);
+    assert_true(is_near(cost->accumulated.count, 2));
+    assert_int_equal(cost->accumulated.device_ns, 80 * US);
+    assert_true(is_near(cost->passes, 2));
+    assert_true(cost->is_training);
+    facts_fixture_release(&f);
+}
+
+static void test_cast_rule(void **s)
+{
+    (void)s;
+    reset_casts();
+    assert_true(has_churn()); /* half of 224 us; and half of 80 */
+    assert_true(saving.low_ns > 100 * US && saving.low_ns <= 112 * US);
+    assert_true(saving.high_ns > 150 * US && saving.high_ns < 153 * US);
+    casts.product_us = 1000; /* 132 of 2398 us */
+    assert_true(has_churn());
+    casts.product_us = 1200; /* 132 of 2798 us: under 5 % */
+    assert_false(has_churn());
+    assert_int_equal(state, KS_CHECK_FINE);
+    reset_casts();
+    casts.is_trained = false;
+    casts.updates = 0;
+    casts.product_us = 500;
+    assert_true(has_churn()); /* all of it: weight and bias, 52 us, twice */
+    assert_true(saving.low_ns > 90 * US && saving.high_ns <= 106 * US);
+}
+
+static void test_no_churn(void **s)
+{
+    (void)s;
+    reset_casts();
+    casts.updates = 2; /* once for each */
+    assert_false(has_churn());
+    casts.passes = casts.updates = 1;
+    assert_false(has_churn());
+    reset_casts();
+    casts.weights = "[\"float\", \"c10::BFloat16\", \"c10::BFloat16\"]";
+    assert_false(has_churn());
+    reset_casts();
+    casts.layer = "[[64, 1024], [1000, 1024], [1000]]"; /* others are cast */
+    assert_false(has_churn());
+    casts.layer = "[[1024, 1024";
+    assert_false(has_churn());
+    casts.layer = "[]";
+    assert_false(has_churn());
+    reset_casts();
+    has_shapes = false;
+    assert_false(has_churn());
+    assert_int_equal(state, KS_CHECK_COULD_NOT);
+    has_shapes = true;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_traffic),  cmocka_unit_test(test_damaged_traffic),
-        cmocka_unit_test(test_chain),    cmocka_unit_test(test_chain_rule),
-        cmocka_unit_test(test_no_chain), cmocka_unit_test(test_chain_ends),
-        cmocka_unit_test(test_loss),     cmocka_unit_test(test_loss_rule),
-        cmocka_unit_test(test_no_loss),
+        cmocka_unit_test(test_traffic),   cmocka_unit_test(test_damaged_traffic),
+        cmocka_unit_test(test_chain),     cmocka_unit_test(test_chain_rule),
+        cmocka_unit_test(test_no_chain),  cmocka_unit_test(test_chain_ends),
+        cmocka_unit_test(test_loss),      cmocka_unit_test(test_loss_rule),
+        cmocka_unit_test(test_no_loss),   cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_cast_rule), cmocka_unit_test(test_no_churn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

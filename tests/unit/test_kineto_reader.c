@@ -286,6 +286,26 @@ static void test_process(void **state)
     assert_int_equal(use->mask_longest * 100 + use->mask_tokens, 3020);
 }
 
+/* What it notes of the compiler, in any order. */
+static void test_compiler(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"kinetoscope\": {\"compiler\": {\"graphs_skipped\": 2, \"functions\": 9, \"new\": {}, "
+        "\"functions_compiled\": 8, \"graph_breaks\": -1, \"graph_break_reason\": \"a\"}, "
+        "\"pid\": 77}, "
+        "\"traceEvents\": [{\"ph\": \"X\", \"name\": \"a\", \"ts\": 1, \"dur\": 1}]}";
+    struct ks_source source = read_source(text);
+    const struct ks_compiler_use *use = &source.compiler;
+    assert_int_equal(use->functions * 10 + use->functions_compiled, 98);
+    assert_int_equal(use->graph_breaks, 0);
+    assert_int_equal(use->graphs_skipped, 2);
+    assert_true(source.graph_break_reason.v != 0);
+    assert_int_equal(source.pid, 77);
+    source = read_source("{\"kinetoscope\": {\"compiler\": 3}, \"traceEvents\": []}");
+    assert_int_equal(source.compiler.functions, 0);
+}
+
 static void test_strict(void **state)
 {
     (void)state;
@@ -522,13 +542,14 @@ static void test_nested_deep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),       cmocka_unit_test(test_windows_damaged),
-        cmocka_unit_test(test_windows_cut),   cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_events),        cmocka_unit_test(test_out_of_range),
-        cmocka_unit_test(test_unpadded),      cmocka_unit_test(test_metadata_behind_damage),
-        cmocka_unit_test(test_process),       cmocka_unit_test(test_strict),
-        cmocka_unit_test(test_strict_case01), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_huge_string),   cmocka_unit_test(test_nested_deep),
+        cmocka_unit_test(test_windows),     cmocka_unit_test(test_windows_damaged),
+        cmocka_unit_test(test_windows_cut), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_events),      cmocka_unit_test(test_out_of_range),
+        cmocka_unit_test(test_unpadded),    cmocka_unit_test(test_metadata_behind_damage),
+        cmocka_unit_test(test_process),     cmocka_unit_test(test_compiler),
+        cmocka_unit_test(test_strict),      cmocka_unit_test(test_strict_case01),
+        cmocka_unit_test(test_linear),      cmocka_unit_test(test_huge_string),
+        cmocka_unit_test(test_nested_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
