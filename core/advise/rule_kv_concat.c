@@ -55,7 +55,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         "a step all %lld tokens are copied for the sake of the new ones, which takes %.2f ms of "
         "the GPU. In Transformers: cache_implementation=\"static\".",
         caches->cost.count, (long long)caches->length, (double)caches->cost.device_ns / 1e6);
-    finding.fix_code = "keys = k.new_empty(batch, heads, length_max, head_dim)  # once a text\n"
+    finding.fix_code = "keys = k.new_empty(len(k), heads, length_max, head_dim)  # once a text\n"
                        "keys[:, :, at : at + 1] = k                            # not torch.cat\n"
                        "k = keys[:, :, : at + 1]";
     finding.verify = "kscope run generate.py  # with the fix: the finding must be gone";

@@ -104,8 +104,8 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
     finding->fix_code = "masters = [p.detach().clone() for p in model.parameters()]  # fp32\n"
                         "model.to(torch.bfloat16)\n"
                         "optimizer = torch.optim.AdamW(masters)\n"
-                        "... # after the last pass: gradients to the masters, step, and back:\n"
-                        "torch._foreach_copy_(list(model.parameters()), masters)";
+                        "with torch.no_grad():  # behind the step on gradients of the masters\n"
+                        "    torch._foreach_copy_(list(model.parameters()), masters)";
 }
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,

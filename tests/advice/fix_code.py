@@ -12,6 +12,7 @@ import contextlib
 import gc
 import os
 import pathlib
+from types import SimpleNamespace
 from unittest import mock
 
 import torch
@@ -23,13 +24,32 @@ from torch.utils.data.distributed import DistributedSampler
 
 
 class Model(nn.Linear):
-    """Also as DistributedDataParallel wraps it."""
+    """Also as DistributedDataParallel wraps it, and as models of texts are called."""
+
+    def forward(self, *inputs, **named):
+        if named:
+            return SimpleNamespace(past_key_values=named.get("past_key_values"))
+        return super().forward(inputs[0]) if len(inputs) == 1 else inputs[0]
 
     def no_sync(self):
         return contextlib.nullcontext()
 
     def register_comm_hook(self, state, hook):
         assert callable(hook)
+
+
+class Encoded(dict):
+    """What tokenizers give."""
+
+    def to(self, device):
+        return self
+
+
+def tokenize(texts, **options):
+    """Numbers of one text, or tensors of several."""
+    if isinstance(texts, str):
+        return [ord(letter) for letter in texts]
+    return Encoded(input_ids=torch.ones(len(texts), 8, dtype=torch.long))
 
 
 def program(folder):
@@ -50,13 +70,16 @@ def program(folder):
     names |= {"model": model, "batch": batch, "micro_batches": [batch, batch]}
     names |= {"loss": model(batch).sum(), "loss_of": torch.sum, "losses": []}
     names |= {"total": torch.zeros(()), "running": torch.zeros(())}
-    names |= dict.fromkeys("qkv", torch.ones(1, 2, 4, 8))
+    names |= dict.fromkeys("qkv", torch.ones(1, 2, 1, 8))
+    names |= {"heads": 2, "head_dim": 8, "length_max": 16, "at": 3}
+    names |= {"texts": ["a b", "c"], "tokenizer": tokenize, "token": batch, "past": ()}
+    names |= {"tokens": torch.ones(4), "cache": (), "event": mock.Mock(), "schedule": len}
+    names |= {"blocks": [nn.Linear(8, 8), nn.Linear(8, 8)]}
     names |= {"x": torch.ones(2, 2, 2, 2), "images": torch.ones(2, 3, 8, 8)}
     names |= {"scores": batch, "list_of_numbers": [1.0, 2.0], "numbers": [1, 2]}
     names |= {"samples": ["ccc", "a", "bb"], "averages": [batch], "grads": [batch], "beta": 0.9}
     names |= {"state": model.state_dict(), "path": str(folder / "checkpoint")}
-    names |= {"save": lambda: None, "blocks": [nn.Linear(8, 8), nn.Linear(8, 8)]}
-    names |= {"save": lambda: None, "tokenizer": lambda text: [ord(letter) for letter in text]}
+    names |= {"save": lambda: None}
     return names
 
 
@@ -76,6 +99,7 @@ def unknown_names(tree, names):
     nodes = list(ast.walk(tree))
     bound = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     imports = [n for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom))]
+    bound |= {n.arg for n in nodes if isinstance(n, ast.arg)}
     bound |= {(a.asname or a.name).split(".")[0] for n in imports for a in n.names}
     read = {n.id for n in nodes if isinstance(n, ast.Name)}
     return sorted(read - bound - set(names) - set(dir(builtins)))
