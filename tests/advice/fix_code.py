@@ -49,7 +49,8 @@ def tokenize(texts, **options):
     """Numbers of one text, or tensors of several."""
     if isinstance(texts, str):
         return [ord(letter) for letter in texts]
-    return Encoded(input_ids=torch.ones(len(texts), 8, dtype=torch.long))
+    ids = torch.ones(len(texts), 8, dtype=torch.long)
+    return Encoded(input_ids=ids, attention_mask=torch.ones_like(ids))
 
 
 def program(folder):
