@@ -58,9 +58,34 @@ static void label(struct screen *screen, const char *name)
     ink(screen, KS_INK_END);
 }
 
+/* Bytes up to the last blank within `room` columns of a text that is wider; 0: there is none. */
+static size_t bytes_to_blank(struct ks_str text, size_t room)
+{
+    size_t end = room; /* text has no fewer bytes than columns */
+    while (end > 0 && text.ptr[end] != ' ') {
+        end--;
+    }
+    return end;
+}
+
+/* What does not fit into the last line: lists are cut in the middle, as their end counts. */
+enum cut { CUT_MIDDLE, CUT_END };
+
+static void write_last(struct screen *screen, struct ks_str rest, size_t room, enum cut cut)
+{
+    size_t end = cut == CUT_END && ks_plain_width(rest) > room ? bytes_to_blank(rest, room - 3) : 0;
+    if (end > 0) {
+        ks_text_append(&screen->out, rest.ptr, end);
+        ks_text_append(&screen->out, " ..", 3);
+    } else {
+        ks_plain_append_fit(&screen->out, rest, room);
+    }
+    ks_text_append(&screen->out, "\n", 1);
+}
+
 /* Writes screen->line, broken at blanks so that each line ends before the width; the first line
  * starts where the output stands, the others at `indent`. At most `lines_max` lines. */
-static void wrap(struct screen *screen, size_t indent, size_t lines_max)
+static void wrap_cut(struct screen *screen, size_t indent, size_t lines_max, enum cut cut)
 {
     struct ks_str rest = {screen->line.ptr, screen->line.len};
     size_t room = screen->width > indent + ROOM_MIN ? screen->width - indent : ROOM_MIN;
@@ -69,13 +94,9 @@ static void wrap(struct screen *screen, size_t indent, size_t lines_max)
             ks_text_printf(&screen->out, "%*s", (int)indent, "");
         }
         bool is_last = ks_plain_width(rest) <= room || line == lines_max;
-        size_t end = is_last ? 0 : room; /* text has no fewer bytes than columns */
-        while (end > 0 && rest.ptr[end] != ' ') {
-            end--;
-        }
+        size_t end = is_last ? 0 : bytes_to_blank(rest, room);
         if (end == 0) { /* the last line, or one long word */
-            ks_plain_append_fit(&screen->out, rest, room);
-            ks_text_append(&screen->out, "\n", 1);
+            write_last(screen, rest, room, cut);
             break;
         }
         ks_text_append(&screen->out, rest.ptr, end);
@@ -87,6 +108,11 @@ static void wrap(struct screen *screen, size_t indent, size_t lines_max)
     }
     screen->out.failed = screen->out.failed || screen->line.failed;
     ks_text_reset(&screen->line);
+}
+
+static void wrap(struct screen *screen, size_t indent, size_t lines_max)
+{
+    wrap_cut(screen, indent, lines_max, CUT_MIDDLE);
 }
 
 /* ------------------------------------------------------------------ inputs */
@@ -488,7 +514,7 @@ static void write_finding(struct screen *screen, size_t index)
         ks_text_append(&screen->out, "fix: ", 5);
         ink(screen, KS_INK_END);
         ks_plain_append(&screen->line, ks_str_from(finding->fix_text));
-        wrap(screen, 8, FIX_LINES_MAX);
+        wrap_cut(screen, 8, FIX_LINES_MAX, CUT_END);
     }
     if (finding->fix_code && index == 0) { /* its first line; all of it is in the JSON */
         struct ks_str code = {finding->fix_code, strcspn(finding->fix_code, "\n")};

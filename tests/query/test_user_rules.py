@@ -311,3 +311,13 @@ def test_a_rule_without_end_is_stopped(rules):
     document = judge("healthy", folder, "--max-seconds", "1")
     (check,) = [c for c in document["checked"] if c["id"] == "team.rule"]
     assert check["state"] == "could_not" and "longer than 1 s" in check["reason"]
+
+
+def test_a_long_fix_ends_with_a_word_on_the_screen(rules):
+    words = " ".join(f"word{number:03}" for number in range(200))
+    folder = rules(RISK.replace("Do it", words) + "select 1 as count_of_it")
+    result = start("report", "--rules", folder, *TRACES["healthy"])
+    lines = result.stdout.decode().splitlines()
+    (begin,) = [i for i, line in enumerate(lines) if "fix: word000" in line]
+    shown = " ".join(line.strip() for line in lines[begin : begin + 4]).removeprefix("fix: ")
+    assert shown.endswith(" ..") and words.startswith(shown.removesuffix(" ..") + " word")
