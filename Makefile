@@ -60,7 +60,7 @@ demo: build ## profile a real training script and show what slows it down
 
 ## Testing
 
-test: ## all tests: C units, golden cases, fuzz corpus, end to end (under 8 minutes)
+test: ## all tests: C units, golden cases, fuzz corpus, end to end (a quarter of an hour)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory build
 	@ninja -C build --quiet
