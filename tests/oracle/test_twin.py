@@ -13,11 +13,13 @@ import trace_text
 from kscope_program import DATA, report
 from twin import Twin
 
+IS_SLOW = bool(os.environ.get("KSCOPE_TEST_SLOW"))
 REAL = sorted(p.name for p in DATA.glob("*.pt.trace.json.gz"))
+LARGEST = ["A.optimizer.bad.pt.trace.json.xz"]  # two minutes
 # The last ones once found what the first thousand did not.
 SLOW_SEEDS = [*range(400), 1028, 1207, 1335]
 # And one that found two calls which begin at one moment.
-SEEDS = SLOW_SEEDS if os.environ.get("KSCOPE_TEST_SLOW") else [*range(40), 304]
+SEEDS = SLOW_SEEDS if IS_SLOW else [*range(40), 304]
 
 
 def assert_equal(doc, twin):
@@ -31,24 +33,20 @@ def assert_equal_by_shape(paths, twin):
     assert not wrong, "\n".join(wrong[:20])
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_real_trace(name):
-    twin = Twin([DATA / name])
-    assert_equal(report(DATA / name), twin)
-    assert_equal_by_shape([DATA / name], twin)
+@pytest.mark.parametrize("name", REAL + (LARGEST if IS_SLOW else []))
+def test_real_trace(name, tmp_path):
+    path = DATA / name
+    if path.suffix == ".xz":
+        path = tmp_path / "trace.json"
+        path.write_bytes(lzma.decompress((DATA / name).read_bytes()))
+    twin = Twin([path])
+    assert_equal(report(path), twin)
+    assert_equal_by_shape([path], twin)
 
 
 def test_two_real_ranks():
     paths = [DATA / f"D.straggler.bad.rank{rank}.pt.trace.json.gz" for rank in (0, 1)]
     assert_equal(report(*paths), Twin(paths))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("KSCOPE_TEST_SLOW"), reason="KSCOPE_TEST_SLOW is not set")
-def test_largest_real_trace(tmp_path):
-    path = tmp_path / "optimizer.json"
-    path.write_bytes(lzma.decompress((DATA / "A.optimizer.bad.pt.trace.json.xz").read_bytes()))
-    assert_equal(report(path), Twin([path]))
 
 
 def write(traces, layout, folder):
