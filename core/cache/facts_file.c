@@ -10,6 +10,7 @@
 #include "analyze/facts_image.h"
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/read_at.h"
 
 /* magic, trace id, sizes of both images, hash of each, hash of all that */
 enum { MAGIC_SIZE = 8, HEAD_SIZE = MAGIC_SIZE + 6 * 8 };
@@ -87,23 +88,12 @@ enum ks_status ks_facts_file_write(int fd, uint64_t trace_id, const struct ks_fa
 
 static enum ks_status read_at(int fd, char *ptr, size_t size, uint64_t offset, struct ks_err *err)
 {
-    while (size > 0) {
-        ssize_t n = pread(fd, ptr, size, (off_t)offset);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read facts: reason=\"%s\"",
-                           strerror(errno));
-        }
-        if (n == 0) {
-            return fail_damaged(err);
-        }
-        ptr += n;
-        size -= (size_t)n;
-        offset += (uint64_t)n;
+    ssize_t got = ks_read_at(fd, ptr, size, (int64_t)offset);
+    if (got < 0) {
+        return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read facts: reason=\"%s\"",
+                       strerror(errno));
     }
-    return KS_OK;
+    return (size_t)got == size ? KS_OK : fail_damaged(err);
 }
 
 struct head {

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/read_at.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -350,21 +351,12 @@ static enum ks_status write_all(int fd, const char *ptr, size_t size, int64_t of
 
 static enum ks_status read_all(int fd, char *ptr, size_t size, int64_t offset, struct ks_err *err)
 {
-    while (size > 0) {
-        ssize_t n = pread(fd, ptr, size, offset);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,
-                           "Cannot read spill file: size=%zu, reason=\"%s\"", size,
-                           n < 0 ? strerror(errno) : "file is shorter than what was written");
-        }
-        ptr += n;
-        size -= (size_t)n;
-        offset += n;
+    ssize_t got = ks_read_at(fd, ptr, size, offset);
+    if (got >= 0 && (size_t)got == size) {
+        return KS_OK;
     }
-    return KS_OK;
+    return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read spill file: size=%zu, reason=\"%s\"",
+                   size, got < 0 ? strerror(errno) : "file is shorter than what was written");
 }
 
 /* ------------------------------------------------------------------ eviction */

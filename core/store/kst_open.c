@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/read_at.h"
 #include "store/kst_impl.h"
 
 enum {
@@ -41,23 +42,12 @@ bool ks_kst_is_head(const char *head, size_t size)
 
 static enum ks_status read_at(int fd, char *ptr, size_t size, uint64_t offset, struct ks_err *err)
 {
-    while (size > 0) {
-        ssize_t n = pread(fd, ptr, size, (off_t)offset);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read sealed trace: reason=\"%s\"",
-                           strerror(errno));
-        }
-        if (n == 0) {
-            return fail_damaged(err, "the file ends early");
-        }
-        ptr += n;
-        size -= (size_t)n;
-        offset += (uint64_t)n;
+    ssize_t got = ks_read_at(fd, ptr, size, (int64_t)offset);
+    if (got < 0) {
+        return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read sealed trace: reason=\"%s\"",
+                       strerror(errno));
     }
-    return KS_OK;
+    return (size_t)got == size ? KS_OK : fail_damaged(err, "the file ends early");
 }
 
 /* ------------------------------------------------------------------ chunks */
