@@ -62,7 +62,7 @@ def read_cases(path):
 
 def run_cases(path):
     """Runs the C tests that have cases, which note them in the file."""
-    names = [p.stem for p in sorted(UNIT.glob("test_*.c")) if "rule_case(" in p.read_text()]
+    names = [p.stem for p in sorted(UNIT.glob("test_*.c")) if "RULE_FIRES" in p.read_text()]
     env = {**os.environ, "KSCOPE_RULE_CASES": str(path), "KSCOPE_SOURCE": str(ROOT)}
     for name in names:
         program = KSCOPE.parent / "tests" / "unit" / name

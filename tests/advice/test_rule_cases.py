@@ -1,6 +1,6 @@
 """Goal: the tests of every rule hold a fault that it finds, a run to which it says nothing, and one
-just short of a threshold. Method: the C tests that say `rule_case(...)` run once, and note their
-cases; the rules are those that a report says it has asked.
+just short of a threshold. Method: the C tests that say `RULE_FIRES` run once, and note their cases;
+the rules are those that a report says it has asked.
 """
 
 from collections import defaultdict

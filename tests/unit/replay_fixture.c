@@ -1,6 +1,7 @@
 #include "replay_fixture.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "cmocka_all.h"
 
@@ -82,4 +83,39 @@ void check_layout_under(layout *add, int64_t period, struct ks_replay_change cha
     facts_fixture_compute(&f, NULL);
     check_run(change, want_us);
     facts_fixture_release(&f);
+}
+
+struct found found;
+
+static void copy_text(char *to, size_t size, struct ks_str text)
+{
+    assert_true(text.len < size);
+    memcpy(to, text.ptr, text.len);
+    to[text.len] = '\0';
+}
+
+void run_rule(enum rule_case kind, const char *id)
+{
+    struct ks_err err = {0};
+    struct ks_findings findings = {0};
+    facts_fixture_compute(&f, NULL);
+    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    const struct ks_finding *finding = rule_case(&findings, id, kind);
+    found = (struct found){0};
+    if (finding) {
+        found.saving = finding->saving;
+        found.cause = finding->cause;
+        copy_text(found.op, sizeof(found.op), ks_trace_str(f.trace, finding->where.op));
+        copy_text(found.text, sizeof(found.text), ks_str_from(finding->fix_text));
+        assert_true(found.saving.low_ns <= found.saving.high_ns);
+        assert_true(found.saving.high_ns <= f.facts.mean_step.step_ns);
+    }
+    ks_findings_release(&findings);
+    facts_fixture_release(&f);
+}
+
+void check_saving_us(int64_t low_from, int64_t low_to, int64_t high_from, int64_t high_to)
+{
+    assert_true(found.saving.low_ns >= low_from * US && found.saving.low_ns <= low_to * US);
+    assert_true(found.saving.high_ns >= high_from * US && found.saving.high_ns <= high_to * US);
 }

@@ -2,6 +2,7 @@
 #ifndef KS_TESTS_REPLAY_FIXTURE_H
 #define KS_TESTS_REPLAY_FIXTURE_H
 
+#include "advise/findings.h"
 #include "analyze/replay_model.h"
 #include "facts_fixture.h"
 
@@ -49,5 +50,19 @@ void check_run(struct ks_replay_change change, double want_us);
 /* It is, of STEPS steps of `period` us by this layout. */
 void check_layout_under(layout *add, int64_t period, struct ks_replay_change change,
                         double want_us);
+
+/* What a rule found last; all empty when it found nothing. */
+struct found {
+    struct ks_saving saving;
+    const char *cause; /* static text */
+    char op[64];
+    char text[1024];
+};
+extern struct found found;
+
+/* Runs the rules on the trace that was filled, which is gone then: rule_case of this one. */
+void run_rule(enum rule_case kind, const char *id);
+/* Both bounds of what was found. */
+void check_saving_us(int64_t low_from, int64_t low_to, int64_t high_from, int64_t high_to);
 
 #endif

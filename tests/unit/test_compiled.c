@@ -3,7 +3,6 @@
  * a few rows in the forms that torch 2.11 writes, each with one thing that makes it none. */
 #include <string.h>
 
-#include "advise/findings.h"
 #include "cmocka_all.h"
 #include "replay_fixture.h"
 
@@ -14,9 +13,6 @@ enum { MAIN = 1, BACKWARD = 2 };
 #define LOOKUP "TorchDynamo Cache Lookup"
 #define GRAPH "## Call CompiledFxGraph fabc ##"
 
-static struct ks_finding found;
-static char found_op[64];
-static char found_text[1024];
 static int64_t graphs_skipped;
 static const char *reason;
 
@@ -34,32 +30,10 @@ static void note_source(void)
 /* Runs the rules on STEPS steps of `period` us: this one finds something, or nothing. */
 static void check_rule(enum rule_case kind, layout *add, int64_t period, const char *id)
 {
-    struct ks_err err = {0};
-    struct ks_findings findings = {0};
     facts_fixture_init(&f, 0, 0);
     note_source();
     add_steps(add, period);
-    facts_fixture_compute(&f, NULL);
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
-    const struct ks_finding *finding = rule_case(&findings, id, kind);
-    found = finding ? *finding : (struct ks_finding){0};
-    if (finding) {
-        struct ks_str op = ks_trace_str(f.trace, finding->where.op);
-        assert_true(op.len < sizeof(found_op));
-        memcpy(found_op, op.ptr, op.len);
-        found_op[op.len] = '\0';
-        assert_true(strlen(finding->fix_text) < sizeof(found_text));
-        strcpy(found_text, finding->fix_text);
-        assert_true(finding->saving.low_ns <= finding->saving.high_ns);
-    }
-    ks_findings_release(&findings);
-    facts_fixture_release(&f);
-}
-
-static void check_saving_us(int64_t low_from, int64_t low_to, int64_t high_from, int64_t high_to)
-{
-    assert_true(found.saving.low_ns >= low_from * US && found.saving.low_ns <= low_to * US);
-    assert_true(found.saving.high_ns >= high_from * US && found.saving.high_ns <= high_to * US);
+    run_rule(kind, id);
 }
 
 /* An operator of `us` that launches, and its node in the backward pass if `node` is not 0. */
@@ -131,11 +105,11 @@ static void test_breaks_rule(void **state)
     (void)state;
     check_rule(RULE_FIRES, broken, 800, "compile.graph_breaks");
     check_saving_us(180, 215, 320, 355);
-    assert_string_equal(found_op, "aten::mul");
-    assert_null(strstr(found_text, "The compiler says"));
+    assert_string_equal(found.op, "aten::mul");
+    assert_null(strstr(found.text, "The compiler says"));
     reason = "Call to `print`";
     check_rule(RULE_FIRES, broken, 800, "compile.graph_breaks");
-    assert_non_null(strstr(found_text, "The compiler says: \"Call to `print`\"."));
+    assert_non_null(strstr(found.text, "The compiler says: \"Call to `print`\"."));
     reason = NULL;
     check_rule(RULE_SILENT, side_by_side, 800, "compile.graph_breaks");
     check_rule(RULE_NEAR_MISS, broken_once, 800, "compile.graph_breaks");
@@ -168,8 +142,8 @@ static void test_given_up(void **state)
     (void)state;
     check_rule(RULE_FIRES, given_up, 950, "compile.graph_breaks");
     check_saving_us(110, 150, 420, 480);
-    assert_string_equal(found_op, "aten::mul");
-    assert_non_null(strstr(found_text, "50 % of all launches"));
+    assert_string_equal(found.op, "aten::mul");
+    assert_non_null(strstr(found.text, "50 % of all launches"));
     frame = "torch/_dynamo/eval_frame.py(1240): _fn"; /* of functions that must not be compiled */
     check_rule(RULE_NEAR_MISS, given_up, 950, "compile.graph_breaks");
     frame = WRAPPER;
@@ -206,7 +180,7 @@ static void test_graphs(void **state)
     (void)state;
     check_rule(RULE_FIRES, graphs, 600, "compile.graphs_skipped");
     check_saving_us(300, 330, 300, 350);
-    assert_non_null(strstr(found_text, "perf_hints"));
+    assert_non_null(strstr(found.text, "perf_hints"));
     forward_launches = 7;
     check_rule(RULE_NEAR_MISS, graphs, 600, "compile.graphs_skipped");
     forward_launches = 10;

@@ -3,46 +3,18 @@
  * and each of them with one thing that keeps it from being a fault. */
 #include <string.h>
 
-#include "advise/findings.h"
 #include "cmocka_all.h"
 #include "replay_fixture.h"
 
 enum { MAIN = 1, BACKWARD = 2, LOADING = 3 };
 
-static struct ks_finding found;
-static char found_op[64];
-static char found_text[1024];
-
 /* Runs the rules on STEPS steps of `period` us: this one finds something, or nothing. */
 static void check_rule(enum rule_case kind, layout *add, int64_t period, const char *id)
 {
-    struct ks_err err = {0};
-    struct ks_findings findings = {0};
     facts_fixture_init(&f, 0, 0);
     f.source->record_shapes = true;
     add_steps(add, period);
-    facts_fixture_compute(&f, NULL);
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
-    const struct ks_finding *finding = rule_case(&findings, id, kind);
-    found = finding ? *finding : (struct ks_finding){0};
-    if (finding) {
-        struct ks_str op = ks_trace_str(f.trace, finding->where.op);
-        assert_true(op.len < sizeof(found_op));
-        memcpy(found_op, op.ptr, op.len);
-        found_op[op.len] = '\0';
-        assert_true(strlen(finding->fix_text) < sizeof(found_text));
-        strcpy(found_text, finding->fix_text);
-        assert_true(finding->saving.low_ns <= finding->saving.high_ns);
-        assert_true(finding->saving.high_ns <= f.facts.mean_step.step_ns);
-    }
-    ks_findings_release(&findings);
-    facts_fixture_release(&f);
-}
-
-static void check_saving_us(int64_t low_from, int64_t low_to, int64_t high_from, int64_t high_to)
-{
-    assert_true(found.saving.low_ns >= low_from * US && found.saving.low_ns <= low_to * US);
-    assert_true(found.saving.high_ns >= high_from * US && found.saving.high_ns <= high_to * US);
+    run_rule(kind, id);
 }
 
 /* ------------------------------------------------------------ attention */
@@ -116,8 +88,8 @@ static void test_plans_rule(void **state)
     check_rule(RULE_FIRES, planned, 40200, "cudnn.retuning");
     check_saving_us(36000, 37000, 39900, 40000);
     assert_string_equal(found.cause, "attention_plans");
-    assert_string_equal(found_op, "aten::_scaled_dot_product_cudnn_attention");
-    assert_non_null(strstr(found_text, "plans"));
+    assert_string_equal(found.op, "aten::_scaled_dot_product_cudnn_attention");
+    assert_non_null(strstr(found.text, "plans"));
     check_rule(RULE_SILENT, planned, 40200, "host.slow_operator"); /* it has a better name */
     check_rule(RULE_SILENT, planned, 40200, "launch.bound");
     check_rule(RULE_FIRES, planned_alone, 40200, "cudnn.retuning");
@@ -234,14 +206,14 @@ static void test_slow_rule(void **state)
     (void)state;
     check_rule(RULE_FIRES, slow, 2200, "host.slow_operator");
     check_saving_us(950, 1010, 1950, 2010);
-    assert_string_equal(found_op, "mylib::sample");
-    assert_non_null(strstr(found_text, "[[128, 1000]]"));
-    assert_null(strstr(found_text, "other calls"));
+    assert_string_equal(found.op, "mylib::sample");
+    assert_non_null(strstr(found.text, "[[128, 1000]]"));
+    assert_null(strstr(found.text, "other calls"));
     check_rule(RULE_FIRES, slow_and_quick, 2500, "host.slow_operator");
     check_saving_us(950, 985, 1900, 1960);
-    assert_non_null(strstr(found_text, "other calls take 45 us"));
+    assert_non_null(strstr(found.text, "other calls take 45 us"));
     check_rule(RULE_FIRES, holds_another, 2200, "host.slow_operator");
-    assert_string_equal(found_op, "mylib::sample");
+    assert_string_equal(found.op, "mylib::sample");
     check_rule(RULE_FIRES, damaged, 2200, "host.slow_operator");
     own_us = 999;
     check_rule(RULE_NEAR_MISS, slow, 1200, "host.slow_operator");
