@@ -8,7 +8,7 @@ import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from twin import Twin
+from twin import Twin, leave
 
 
 def main():
@@ -37,7 +37,9 @@ def main():
         optimizer.step()
         if run.step():
             break
+    distributed.barrier()  # gloo may abort a rank whose peer is gone
     distributed.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":
