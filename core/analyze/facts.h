@@ -578,9 +578,10 @@ struct ks_facts {
     size_t cpu_count;
     struct ks_source_fact *sources; /* one for each source */
     size_t source_count;
-    struct ks_replay **replays; /* one for each source; NULL: nothing to replay */
-    double replayed_ns;         /* mean step of the replays without a change; 0 unknown */
-    bool are_ranks;             /* the sources are the ranks of one job, and all have replays */
+    struct ks_replay **replays;       /* one for each source; NULL: nothing to replay */
+    double replayed_ns;               /* mean step of the replays without a change; 0 unknown */
+    struct ks_what_if_memo *what_ifs; /* runs of the replays, by their change */
+    bool are_ranks; /* the sources are the ranks of one job, and all have replays */
     struct ks_mean_step mean_step;
     int64_t overhead_ns;      /* rows of the profiler itself: their union */
     int64_t row_cost_ns;      /* estimated host time that recording one row takes */
