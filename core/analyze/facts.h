@@ -594,12 +594,18 @@ struct ks_facts {
 /* Computes everything. `facts` must be zeroed; release it also after an error. */
 enum ks_status ks_facts_compute(const struct ks_trace *trace, const struct ks_scope *scope,
                                 struct ks_facts *facts, struct ks_err *err) KS_MUST_CHECK;
-/* The same, with places from the facts of another recording of the same program that has Python
- * frames (NULL: none). What is taken from it is copied. */
-enum ks_status ks_facts_compute_with_places(const struct ks_trace *trace,
-                                            const struct ks_scope *scope,
-                                            const struct ks_facts *framed, struct ks_facts *facts,
-                                            struct ks_err *err) KS_MUST_CHECK;
+
+struct ks_facts_help {
+    /* Facts of another recording of the same program that has Python frames: places come from it,
+     * and are copied. NULL: none. */
+    const struct ks_facts *framed;
+    bool uses_two_threads; /* to the same facts; a small trace is done sooner by one */
+};
+
+/* The same, with help. */
+enum ks_status ks_facts_compute_with(const struct ks_trace *trace, const struct ks_scope *scope,
+                                     const struct ks_facts_help *help, struct ks_facts *facts,
+                                     struct ks_err *err) KS_MUST_CHECK;
 void ks_facts_release(struct ks_facts *facts);
 
 /* What torch calls the row: its name, or "ProfilerStep*". */
