@@ -2,9 +2,9 @@
  *
  * An input is a list of changes, of 12 bytes each, to one of the files that this target writes
  * itself, so that the corpus stays good when the format gets another column; or, behind a first
- * byte of 255, a whole file. A first byte of 128 and more asks for all analyses too, which takes
- * ten times as long as the rest: one in so many of these gets them, by its bytes. Built for fuzzing the reader does not compare checksums, else nothing
- * would come past them. */
+ * byte of 255, a whole file. A first byte of 128 and more asks for all analyses too; they take most
+ * of the time, so one in ANALYZED_EVERY of these inputs gets them, by its bytes. Built for fuzzing
+ * the reader does not compare checksums, else nothing would come past them. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
