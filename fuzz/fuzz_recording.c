@@ -3,13 +3,13 @@
  * Inputs are packed, so that a mutation hits what counts, and unpacked to a recording whose
  * checksums are right where the input asks for it:
  *
- *   sizes (1): rows of a chunk (2 bits), slots of a window (6 bits)
+ *   sizes (1): rows of a chunk (2 bits), read strictly (1 bit), size of a window (5 bits)
  *   how (1): bit 0: the header gets its checksum; size (2), and that many bytes of the header
  *   then for each slot: how (1): bit 0: seal it, bit 1: items get their checksums,
  *     bit 2: magic and index are made right; size (2), and that many bytes of the slot
  *
- * What is missing is zero. The recording is read three times: as a whole, in windows, and strictly.
- * What must hold, beside what sanitizers see: windows change nothing; what strict reading accepts,
+ * What is missing is zero. The recording is read twice: as a whole, and in windows or strictly. What
+ * must hold, beside what sanitizers see: windows change nothing; what strict reading accepts,
  * it reads the same, and nothing was repaired in it; strings are UTF-8; no duration is negative;
  * rows are sorted. */
 #include <stdio.h>
@@ -156,26 +156,26 @@ static void check_same(const struct ks_text *a, const struct ks_text *b)
     KS_ASSERT(is_same);
 }
 
+/* Half of the inputs are read in windows, the others strictly: once more is what takes time. */
 static void check(struct ks_str bytes, uint8_t sizes)
 {
-    struct read_bytes_options options[3] = {{.chunk_rows = 2u << (sizes & 3)}};
-    struct ks_text texts[3];
-    struct ks_err errs[3] = {0};
-    enum ks_status status[3];
-    options[1] = options[2] = options[0];
-    options[1].window = 1 + (sizes >> 2) * (size_t)KS_WIRE_SLOT_SIZE / 2;
-    options[2].strict = true;
-    for (int i = 0; i < 3; i++) {
+    struct read_bytes_options options[2] = {{.chunk_rows = 2u << (sizes & 3)}};
+    struct ks_text texts[2];
+    struct ks_err errs[2] = {0};
+    enum ks_status status[2];
+    options[1] = options[0];
+    options[1].strict = sizes & 4;
+    options[1].window = sizes & 4 ? 0 : 1 + (sizes >> 3) * (size_t)KS_WIRE_SLOT_SIZE / 4;
+    for (int i = 0; i < 2; i++) {
         ks_text_init(&texts[i]);
         status[i] = describe(bytes, &options[i], &texts[i], &errs[i]);
     }
-    KS_ASSERT(status[0] == status[1]);
-    check_same(&texts[0], &texts[1]);
-    KS_ASSERT(status[0] == KS_OK || status[2] != KS_OK);
-    if (status[2] == KS_OK) {
-        check_same(&texts[0], &texts[2]);
+    KS_ASSERT(options[1].strict ? status[0] == KS_OK || status[1] != KS_OK
+                                : status[0] == status[1]);
+    if (status[1] == KS_OK) {
+        check_same(&texts[0], &texts[1]);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         ks_text_release(&texts[i]);
     }
 }

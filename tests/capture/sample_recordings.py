@@ -22,7 +22,8 @@ def training():
         main.begin(t + 50 * US, "load", "data_loading").end(t + 200 * US, "load", "data_loading")
         main.begin(t + 200 * US, "forward", "forward_pass")
         main.begin(t + 250 * US, "loss", "loss_computation").value("loss", 0.5 / (step + 1))
-        main.end(t + 300 * US, "loss", "loss_computation").end(t + 400 * US, "forward", "forward_pass")
+        main.end(t + 300 * US, "loss", "loss_computation")
+        main.end(t + 400 * US, "forward", "forward_pass")
         main.mark(t + 450 * US, "checkpoint", "io").counter(t + 460 * US, "lr", 0.001)
         main.end(t + 900 * US, "step", "training_loop")
     loop = r.thread(42, "loop")
@@ -74,7 +75,8 @@ def sampled():
     outer = ("main", "train.py", 1, 10)
     for i in range(6):
         leaf = ("forward", "model.py", 20, 25 + i % 2)
-        r.sample(i * 1000 * US, 41 + i % 2, r.stack(outer, leaf) if i % 3 else r.stack(outer), 1 + i)
+        stack = r.stack(outer, leaf) if i % 3 else r.stack(outer)
+        r.sample(i * 1000 * US, 41 + i % 2, stack, 1 + i)
     nodes = r.thread(41)
     nodes.kind = 3
     top = r.node(nodes, r.code("main", "train.py", 1), calls=1, total=900, child=600)

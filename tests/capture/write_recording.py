@@ -117,9 +117,7 @@ class Lane:
         if isinstance(value, int):
             return self.event(value, VALUE_INT, site)
         if isinstance(value, float):
-            return self.event(
-                struct.unpack("<Q", struct.pack("<d", value))[0], VALUE_REAL, site
-            )
+            return self.event(struct.unpack("<Q", struct.pack("<d", value))[0], VALUE_REAL, site)
         return self.event(self.recording.string(value), VALUE_TEXT, site)
 
     def task(self, ident):
@@ -224,9 +222,7 @@ class Recording:
     def node(self, lane, code, parent=(NONE, 0), calls=0, total=0, child=0, still_open=(0, 0)):
         """A call path; returns (slot, index), to be the parent of others."""
         count, since = still_open
-        lane.put(
-            struct.pack("<IIIIQQQQ", code, *parent, count, calls, total, since, child)
-        )
+        lane.put(struct.pack("<IIIIQQQQ", code, *parent, count, calls, total, since, child))
         return lane.slot.index, len(lane.slot.payload) // 48 - 1
 
     def bytes(self):
