@@ -8,8 +8,8 @@
  *   then for each slot: how (1): bit 0: seal it, bit 1: items get their checksums,
  *     bit 2: magic and index are made right; size (2), and that many bytes of the slot
  *
- * What is missing is zero. The recording is read twice: as a whole, and in windows or strictly. What
- * must hold, beside what sanitizers see: windows change nothing; what strict reading accepts,
+ * What is missing is zero. The recording is read twice: as a whole, and in windows or strictly.
+ * What must hold, beside what sanitizers see: windows change nothing; what strict reading accepts,
  * it reads the same, and nothing was repaired in it; strings are UTF-8; no duration is negative;
  * rows are sorted. */
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "read/recording.h"
+#include "read/recording_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,8 +147,8 @@ static enum ks_status take_payload(struct recording *r, struct recording_slot *s
     return KS_OK;
 }
 
-/* Bytes of an open slot that may hold something: events end with the last one that was published, and zeros may
- * be the end of an item. */
+/* Bytes of an open slot that may hold something: events end with the last one that was published,
+ * but zeros may be the end of an item. */
 KS_NO_COVERAGE static uint32_t written_size(enum ks_wire_slot_kind kind, const char *payload,
                                             size_t size)
 {

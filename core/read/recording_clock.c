@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/grow.h"
-#include "read/recording.h"
+#include "read/recording_impl.h"
 
 enum {
     NS_PER_MS = 1000 * 1000,

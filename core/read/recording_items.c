@@ -5,7 +5,7 @@
 #include "base/crc32c.h"
 #include "base/err.h"
 #include "base/grow.h"
-#include "read/recording.h"
+#include "read/recording_impl.h"
 
 enum {
     KIND_SHIFT = 24,

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/grow.h"
-#include "read/recording.h"
+#include "read/recording_impl.h"
 
 enum {
     KIND_SHIFT = 32,
@@ -257,8 +257,8 @@ static struct recording_frame pop_region(struct recording_open *open, uint64_t *
     return frame;
 }
 
-/* How many regions an end of `site` ends: those inside of the region that it means, and that one. 0:
- * none of it is open. */
+/* How many regions an end of `site` ends: those inside of the region that it means, and that one.
+ * 0: none of it is open. */
 static size_t depth_of(const struct recording_open *open, uint64_t top, uint32_t site)
 {
     size_t depth = 1;

@@ -244,7 +244,7 @@ static bool is_related(const struct runs *runs, size_t run, const struct ks_sour
     return has_process(runs, run, s->pid) || has_process(runs, run, s->parent_pid);
 }
 
-/* A process lies beside others of another rank, and beside traces that do not say whose they are. */
+/* A process lies beside those of other ranks, and beside traces that do not say whose they are. */
 static bool fits_recording(const struct runs *runs, size_t run, const struct ks_source *s)
 {
     int64_t world_size = runs->world_sizes[run];

@@ -1,6 +1,6 @@
 /* Goal: a recording becomes the rows that were written, whatever the windows are, and what is wrong
  * in it is counted by its name or refused at its byte. Method: recordings made slot by slot, each
- * with one thing more or one fault; rows and counters compared as text; times against exact ones. */
+ * with one fault or one thing more; rows and counters as text; times against exact ones. */
 #include <inttypes.h>
 
 #include "base/crc32c.h"

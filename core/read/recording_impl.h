@@ -4,8 +4,8 @@
  * between two looks at the clock, the later of which is far behind. So slots of items are taken
  * apart as they come, slots of events are kept as they are in the chunks of the builder (which
  * spill), and `finish` turns them into rows, lane by lane. */
-#ifndef KS_READ_RECORDING_H
-#define KS_READ_RECORDING_H
+#ifndef KS_READ_RECORDING_IMPL_H
+#define KS_READ_RECORDING_IMPL_H
 
 #include "base/map.h"
 #include "base/text.h"
