@@ -26,6 +26,7 @@ static const struct ks_analysis analyses[] = {
     {"collectives", ks_collectives_compute},
     {"cpu steps", ks_cpu_steps_compute},
     {"tokenizing", ks_tokenizing_compute},
+    {"regions", ks_regions_compute},
 };
 
 const struct ks_analysis *ks_analysis_at(size_t index)
