@@ -50,8 +50,9 @@ struct ks_wire_header {
     char boot_id[40];         /* text, NUL-terminated like all below */
     char host[64];
     char program[256]; /* words of the command line, a blank between two; cut at the end */
-    uint32_t reserved;
-    uint32_t crc; /* CRC-32C of all bytes before it */
+    uint32_t tick_khz; /* of the counter, as measured at the start; 0 unknown. A file cut within its
+                          first second may hold one clock item, which tells no rate */
+    uint32_t crc;      /* CRC-32C of all bytes before it */
 
     /* These change while the file is written. */
     uint32_t slot_count;  /* slots ever taken: none behind them was written */

@@ -176,6 +176,18 @@ struct ks_kernel_fact {
     double occupancy; /* mean over calls with a value, duration-weighted; NaN none */
 };
 
+/* A category and name of labelled regions. */
+struct ks_region_fact {
+    struct ks_strid name;
+    struct ks_strid category; /* 0: none */
+    int64_t calls;
+    int64_t all_ns;   /* sum of all durations */
+    int64_t total_ns; /* the same, where a region inside of its like counts nothing */
+    int64_t self_ns;  /* without what its children cover */
+    int64_t min_ns;
+    int64_t max_ns;
+};
+
 struct ks_copy_fact {
     struct ks_strid
         kind; /* "Memcpy HtoD (Pageable -> Device)"; ks_copy_label cuts the first word */
@@ -545,7 +557,12 @@ struct ks_facts {
     size_t kernel_count;
     struct ks_copy_fact *copies; /* by total_ns descending, then kind */
     size_t copy_count;
-    bool has_frames; /* places come from the trace's own Python frames */
+    struct ks_region_fact *regions; /* by total_ns descending, then category and name */
+    size_t region_count;
+    struct ks_strid region_category; /* that takes most of the time of regions by itself ... */
+    int64_t region_category_ns;      /* ... which is this much ... */
+    int64_t region_self_ns;          /* ... of this */
+    bool has_frames;                 /* places come from the trace's own Python frames */
     struct ks_place *places;
     size_t place_count;
     struct ks_place_use *place_uses; /* by operator, kind, calls descending */

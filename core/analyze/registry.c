@@ -26,6 +26,7 @@ static const struct ks_analysis analyses[] = {
     {"mean step", KS_STAGE_LAST, ks_mean_step_compute},
     {"cpu steps", KS_STAGE_LAST, ks_cpu_steps_compute},
     {"tokenizing", KS_STAGE_LAST, ks_tokenizing_compute},
+    {"regions", KS_STAGE_LAST, ks_regions_compute},
 };
 
 const struct ks_analysis *ks_analysis_at(size_t index)

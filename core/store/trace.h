@@ -287,6 +287,10 @@ struct ks_source {
     struct ks_clock_use clocks;
     struct ks_compiler_use compiler;
     struct ks_strid graph_break_reason; /* the most frequent one, 0 unknown */
+    bool is_recording;                  /* of our own recorder: lies beside traces of its process */
+    int64_t parent_pid;                 /* of a recording; 0 unknown */
+    int64_t worker;                     /* number of the DataLoader worker that it is; -1 none */
+    struct ks_strid off_reason;         /* why it was turned off, 0: it was not */
     bool is_running;                    /* the process that recorded it is still at work */
     int64_t run;                        /* 1-based run this file belongs to */
     int64_t cycle;                      /* 0-based window of its rank within the run */
