@@ -106,7 +106,8 @@ struct ks_wire_event {
 /* ------------------------------------------------------------------ items */
 
 /* Strings, sites, code and stacks are numbered from 1; one is written before what names it. Code is
- * numbered by two: the function profiler takes the odd ids, the stack sampler the even ones. */
+ * numbered by two sources: the function profiler takes odd ids, the stack sampler those with
+ * KS_WIRE_CODE_SAMPLED. */
 enum ks_wire_item_kind {
     KS_WIRE_CLOCK = 1,   /* struct ks_wire_clock; once a second, and at both ends */
     KS_WIRE_STRING = 2,  /* u32 id, u32 length, UTF-8 */
@@ -140,6 +141,9 @@ struct ks_wire_site {
     uint32_t category;
     uint32_t reserved;
 };
+
+/* Set in the code ids of the stack sampler. */
+#define KS_WIRE_CODE_SAMPLED UINT32_C(0x80000000)
 
 struct ks_wire_code {
     uint32_t id;
