@@ -14,6 +14,7 @@
 #include "capture/shared/lanes.h"
 #include "capture/shared/names.h"
 #include "capture/shared/recording_file.h"
+#include "capture/shared/small_file.h"
 #include "capture/shared/ticks.h"
 
 enum { FOLDER_SIZE = 3072 };
@@ -53,6 +54,9 @@ static struct ks_wire_slot *take_slot(enum ks_wire_slot_kind kind, uint32_t numb
     };
     struct ks_wire_slot *slot = is_full ? NULL : ks_recording_file_take(&file, &head);
     is_full = !slot;
+    if (slot && ks_recording_file_is_short(&file)) {
+        ks_keeper_wake();
+    }
     return slot;
 }
 
@@ -161,7 +165,22 @@ static int begin(char reason[KS_CAPTURE_REASON_SIZE])
     return 0;
 }
 
-/* Once a second; gives the descriptor to be written out. */
+bool ks_recorder_make_room(void)
+{
+    char *from = NULL;
+    size_t size = 0;
+    bool is_done = true;
+    if (pthread_mutex_lock(&lock) == 0) {
+        is_done = !atomic_load(&is_on) || !ks_recording_file_is_short(&file) ||
+                  !ks_recording_file_grow(&file, &from, &size);
+        pthread_mutex_unlock(&lock);
+    }
+    if (!is_done) {
+        ks_recording_file_touch(from, size);
+    }
+    return !is_done;
+}
+
 int ks_recorder_look_after(void)
 {
     int fd = -1;
@@ -169,7 +188,6 @@ int ks_recorder_look_after(void)
         if (atomic_load(&is_on)) {
             is_full = false;
             ks_items_put_clock(&items, is_tsc);
-            ks_recording_file_grow_ahead(&file);
             ks_recording_file_header(&file)->heartbeat_unix_ns =
                 (uint64_t)ks_clock_ns(CLOCK_REALTIME);
             fd = file.fd;
@@ -317,7 +335,8 @@ void ks_capture_turn_off(const char *reason)
     }
     if (atomic_load(&is_on)) {
         struct ks_wire_header *header = ks_recording_file_header(&file);
-        strncpy(header->off_reason, reason, sizeof(header->off_reason) - 1);
+        struct ks_small_text text = {header->off_reason, sizeof(header->off_reason), 0, 0};
+        ks_small_text_put(&text, reason);
         end();
         header->state = KS_WIRE_OFF;
     }
