@@ -164,6 +164,31 @@ static void test_rows(void **state)
     recording_bytes_release(&r);
 }
 
+/* Cut and fed in any way, the same rows come out. */
+static void test_windows(void **state)
+{
+    (void)state;
+    struct recording_bytes r;
+    struct ks_text whole;
+    struct ks_text parts;
+    ks_text_init(&whole);
+    ks_text_init(&parts);
+    recording_bytes_everything(&r);
+    for (size_t cut = 0; cut <= KS_WIRE_SLOT_SIZE; cut += 4111) {
+        struct ks_str bytes = {r.bytes.ptr, r.bytes.len - cut};
+        struct read_bytes_options options = {.chunk_rows = 4};
+        read_text(bytes, &options, &whole);
+        for (options.window = 1; options.window <= bytes.len; options.window += 1009) {
+            read_text(bytes, &options, &parts);
+            assert_int_equal(parts.len, whole.len);
+            assert_memory_equal(parts.ptr, whole.ptr, whole.len);
+        }
+    }
+    ks_text_release(&whole);
+    ks_text_release(&parts);
+    recording_bytes_release(&r);
+}
+
 static void test_tasks(void **state)
 {
     (void)state;
@@ -640,13 +665,21 @@ static void test_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc32c),          cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_samples),         cmocka_unit_test(test_call_paths),
-        cmocka_unit_test(test_tasks),           cmocka_unit_test(test_many_slots),
-        cmocka_unit_test(test_times),           cmocka_unit_test(test_events_that_do_not_fit),
-        cmocka_unit_test(test_too_many_values), cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_items),           cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_refused),         cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_crc32c),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_call_paths),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_many_slots),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_events_that_do_not_fit),
+        cmocka_unit_test(test_too_many_values),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_items),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
