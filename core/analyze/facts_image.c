@@ -114,6 +114,7 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(cpus, cpu_count, cpu_type),
     ARRAY(sources, source_count, source_type),
     KS_IMAGE_NOT(struct ks_facts, replays),
+    KS_IMAGE_NOT(struct ks_facts, what_ifs),
     KS_IMAGE_STRUCTS(struct ks_facts, mean_step, 1, mean_step_type),
 };
 

@@ -296,6 +296,8 @@ struct ks_source {
     bool has_cut_step;          /* `kscope run` ended the window inside a step ... */
     int64_t cut_step;           /* ... of this number */
     int64_t unprofiled_step_ns; /* of the same run without a profiler; 0 unknown */
+    /* How much longer than that the long ones last behind the window; 0: none is, or unknown. */
+    int64_t unprofiled_stall_ns;
     struct ks_process_use process;
     struct ks_clock_use clocks;
     struct ks_compiler_use compiler;
