@@ -39,6 +39,14 @@ struct ks_call_other {
     uint64_t open_tick;
 };
 
+/* Counts that no node has taken yet. */
+struct ks_call_page {
+    struct ks_wire_node *counts;
+    uint32_t count;
+    uint32_t slot; /* KS_CALL_NO_SLOT: in our memory */
+    uint32_t index;
+};
+
 /* What the trees of one profiler share. */
 struct ks_call_shared {
     struct ks_function_table table;
@@ -71,10 +79,8 @@ struct ks_call_tree {
     struct ks_call_block *blocks; /* memory of nodes and of counts */
     struct ks_call_node *free_nodes;
     uint32_t free_node_count;
-    struct ks_wire_node *free_counts;
-    uint32_t free_counts_count;
-    uint32_t free_slot; /* of `free_counts` */
-    uint32_t free_index;
+    struct ks_call_page memory; /* free counts in our memory, and in the recording */
+    struct ks_call_page slot;
     uint32_t block_size; /* nodes in the next block */
 };
 

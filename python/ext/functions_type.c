@@ -71,7 +71,7 @@ static struct ks_function_thread *find_idle(struct ks_function_profiler *self)
         struct ks_function_thread *thread = (struct ks_function_thread *)object;
         bool is_recorded = thread->tree.is_recorded;
         if (Py_REFCNT(object) == 1 && is_recorded == self->shared.is_recorded &&
-            (!is_recorded || thread->tid == tid)) {
+            thread->tree.is_tsc == self->shared.is_tsc && (!is_recorded || thread->tid == tid)) {
             return thread;
         }
     }
@@ -176,17 +176,14 @@ static struct ks_function_thread *thread_at(struct ks_function_profiler *self, P
     return (struct ks_function_thread *)PyList_GET_ITEM(self->threads, i);
 }
 
-/* Trees on another clock, or in a file that is gone, cannot go on. */
+/* Trees that are there stay as they are; new ones go where this says. */
 static void choose_clock(struct ks_function_profiler *self)
 {
     bool is_recorded = ks_functions_can_record();
     bool is_tsc = is_recorded ? ks_capture_lane()->is_tsc : ks_functions_clock_is_tsc();
     if (is_tsc != self->shared.is_tsc) {
         self->shared.is_tsc = is_tsc;
-        self->is_calibrated = false;
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->threads); i++) {
-            ks_call_tree_restart(&thread_at(self, i)->tree);
-        }
+        self->is_calibrated = false; // in ticks of the other clock
     }
     self->shared.is_recorded = is_recorded;
 }
