@@ -188,6 +188,35 @@ static void choose_clock(struct ks_function_profiler *self)
     self->shared.is_recorded = is_recorded;
 }
 
+static bool is_main_interpreter(void)
+{
+    return PyInterpreterState_Get() == PyInterpreterState_Main();
+}
+
+/* Trees are changed under the lock of the main interpreter. */
+static int check_interpreter(void)
+{
+    if (!is_main_interpreter()) {
+        PyErr_SetString(PyExc_RuntimeError, "Cannot start the function profiler in a "
+                                            "subinterpreter: it is for the main interpreter");
+        return -1;
+    }
+#ifdef Py_GIL_DISABLED
+    PyObject *ask = PySys_GetObject("_is_gil_enabled"); // borrowed
+    PyObject *answer = ask ? PyObject_CallNoArgs(ask) : NULL;
+    bool is_locked = answer == Py_True;
+    Py_XDECREF(answer);
+    if (!is_locked) {
+        PyErr_Clear();
+        PyErr_SetString(PyExc_RuntimeError,
+                        "Cannot start the function profiler: this Python runs without its global "
+                        "lock; PYTHON_GIL=1 turns that on");
+        return -1;
+    }
+#endif
+    return 0;
+}
+
 static int start(struct ks_function_profiler *self)
 {
     if (active) {
@@ -197,7 +226,7 @@ static int start(struct ks_function_profiler *self)
                                          "and it sees all threads; stop that one first");
         return -1;
     }
-    if (ks_functions_check(self) < 0) {
+    if (check_interpreter() < 0 || ks_functions_check(self) < 0) {
         return -1;
     }
     choose_clock(self);
@@ -497,6 +526,12 @@ static PyType_Spec profiler_spec = {
 
 int ks_functions_add_to(PyObject *module)
 {
+    if (!is_main_interpreter()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "Cannot load the function profiler in a subinterpreter: it is for the main "
+                        "interpreter");
+        return -1;
+    }
     ks_functions_clock_init();
     if (!thread_type) {
         thread_type = (PyTypeObject *)PyType_FromSpec(&thread_spec);
