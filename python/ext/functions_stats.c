@@ -227,14 +227,16 @@ static int add_trees(struct sum_table *table, PyObject *threads)
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(threads); i++) {
         struct ks_function_thread *thread =
             (struct ks_function_thread *)PyList_GET_ITEM(threads, i);
-        // A tree whose file is gone (after a fork) has no nodes left to read.
+        // After a fork its nodes are not there to be read.
         if (ks_call_tree_is_stale(&thread->tree)) {
             ks_call_tree_restart(&thread->tree);
         }
         table->now_tick = ks_functions_tick(thread->tree.is_tsc);
         table->seconds_per_tick = ks_functions_seconds_per_tick(thread->tree.is_tsc);
-        if (add_tree(table, &thread->tree) < 0) {
-            return -1;
+        for (const struct ks_call_tree *tree = &thread->tree; tree; tree = tree->earlier) {
+            if (add_tree(table, tree) < 0) {
+                return -1;
+            }
         }
     }
     return 0;

@@ -1,6 +1,7 @@
 #include "functions_tree.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum {
     CHILDREN_WITHOUT_MAP = 8,
@@ -28,7 +29,7 @@ static void begin_empty(struct ks_call_tree *tree)
 
 void ks_call_tree_init(struct ks_call_tree *tree, struct ks_call_shared *shared, bool is_recorded)
 {
-    *tree = (struct ks_call_tree){.shared = shared, .is_recorded = is_recorded};
+    *tree = (struct ks_call_tree){.shared = shared, .is_recorded = is_recorded, .pid = getpid()};
     begin_empty(tree);
 }
 
@@ -51,11 +52,8 @@ static void release_maps(struct ks_call_node *node)
     }
 }
 
-void ks_call_tree_release(struct ks_call_tree *tree)
+static void release_one(struct ks_call_tree *tree)
 {
-    if (!tree->shared) {
-        return;
-    }
     release_maps(&tree->root);
     while (tree->blocks) {
         struct ks_call_block *block = tree->blocks;
@@ -64,15 +62,51 @@ void ks_call_tree_release(struct ks_call_tree *tree)
     }
     PyMem_RawFree(tree->others);
     tree->shared->path_count -= tree->node_count;
+}
+
+void ks_call_tree_release(struct ks_call_tree *tree)
+{
+    struct ks_call_tree *earlier = tree->earlier;
+    if (!tree->shared) {
+        return;
+    }
+    release_one(tree);
+    while (earlier) {
+        struct ks_call_tree *next = earlier->earlier;
+        release_one(earlier);
+        PyMem_RawFree(earlier);
+        earlier = next;
+    }
     *tree = (struct ks_call_tree){0};
 }
 
-void ks_call_tree_restart(struct ks_call_tree *tree)
+void ks_call_tree_reset(struct ks_call_tree *tree)
 {
     struct ks_call_shared *shared = tree->shared;
     bool is_recorded = tree->is_recorded;
     ks_call_tree_release(tree);
     ks_call_tree_init(tree, shared, is_recorded);
+}
+
+void ks_call_tree_restart(struct ks_call_tree *tree)
+{
+    struct ks_call_tree *kept = NULL;
+    if (tree->pid == getpid()) {
+        kept = PyMem_RawMalloc(sizeof(*kept));
+    }
+    if (!kept) {
+        ks_call_tree_reset(tree);
+        return;
+    }
+    ks_call_tree_close(tree);
+    *kept = *tree;
+    kept->current = &kept->root;
+    kept->root.counts = &kept->root_counts;
+    for (struct ks_call_node *node = kept->root.first_child; node; node = node->next_sibling) {
+        node->parent = &kept->root;
+    }
+    ks_call_tree_init(tree, kept->shared, kept->is_recorded);
+    tree->earlier = kept;
 }
 
 /* ------------------------------------------------------------------ memory of nodes */

@@ -10,6 +10,8 @@
 #ifndef KS_PYTHON_FUNCTIONS_TREE_H
 #define KS_PYTHON_FUNCTIONS_TREE_H
 
+#include <sys/types.h>
+
 #include "functions_clock.h"
 #include "functions_map.h"
 #include "functions_recording.h"
@@ -65,8 +67,10 @@ struct ks_call_tree {
     bool is_tsc;
     bool is_recorded;
     uint32_t generation; /* of the recorder when the tree began */
+    pid_t pid;
     struct ks_call_shared *shared;
-    uint32_t node_count; /* that count against the limit */
+    struct ks_call_tree *earlier; /* of files of the recorder before; nothing in it is open */
+    uint32_t node_count;          /* that count against the limit */
     struct ks_call_node root;
     struct ks_wire_node root_counts;
     /* Calls beyond the limit: `current` is `outside` while such a call is open. */
@@ -87,7 +91,10 @@ struct ks_call_tree {
 /* An empty tree in `tree`, which must not move. Called by the thread whose calls it counts. */
 void ks_call_tree_init(struct ks_call_tree *tree, struct ks_call_shared *shared, bool is_recorded);
 void ks_call_tree_release(struct ks_call_tree *tree);
-/* Forgets everything: the process has another file of the recorder, the nodes are not mapped. */
+/* Forgets what was counted. */
+void ks_call_tree_reset(struct ks_call_tree *tree);
+/* Begins anew, because the recorder has another file or none. What was counted becomes `earlier`;
+ * in a forked child it is forgotten, since its nodes are not mapped there. */
 void ks_call_tree_restart(struct ks_call_tree *tree);
 /* Closes what is open, as if it returned now. */
 void ks_call_tree_close(struct ks_call_tree *tree);

@@ -316,7 +316,7 @@ static PyObject *profiler_clear(PyObject *object, PyObject *unused)
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->threads); i++) {
-        ks_call_tree_restart(&thread_at(self, i)->tree);
+        ks_call_tree_reset(&thread_at(self, i)->tree);
     }
     self->shared.calls_without_path = 0;
     Py_RETURN_NONE;
