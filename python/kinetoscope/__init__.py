@@ -4,7 +4,20 @@ Importing this package never imports torch; only `kinetoscope.torch` does, and o
 Nothing is computed in Python: this package hooks PyTorch and hands over what it recorded.
 """
 
+import os
+
 __version__ = "0.1.0"
+
+# Written in C, and loaded when it is asked for: the start-up hook needs none of it.
+_IN_C = (
+    "RecordingError",
+    "counter",
+    "is_recording",
+    "marker",
+    "profile_operation",
+    "recording_path",
+    "stop_recording",
+)
 
 _step = None  # set in a process that `kscope run` watches
 
@@ -17,3 +30,28 @@ def step():
     """
     if _step is not None:
         _step()
+
+
+def __getattr__(name):
+    if name in _IN_C:
+        from kinetoscope._extension import extension
+
+        value = getattr(extension, name)
+    elif name == "start_recording":
+        from kinetoscope._recording import start_recording as value
+    elif name == "categories":
+        import kinetoscope.categories as value
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_IN_C, "start_recording", "categories"})
+
+
+if os.environ.get("KSCOPE_RUN") == "1" and os.environ.get("KSCOPE_RECORD"):
+    from kinetoscope._recording import start_of_run
+
+    start_of_run()
