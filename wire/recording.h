@@ -50,8 +50,9 @@ struct ks_wire_header {
     char boot_id[40];         /* text, NUL-terminated like all below */
     char host[64];
     char program[256]; /* words of the command line, a blank between two; cut at the end */
-    uint32_t reserved;
-    uint32_t crc; /* CRC-32C of all bytes before it */
+    uint32_t tick_khz; /* of the counter, as measured at the start; 0 unknown. A file cut within its
+                          first second may hold one clock item, which tells no rate */
+    uint32_t crc;      /* CRC-32C of all bytes before it */
 
     /* These change while the file is written. */
     uint32_t slot_count;  /* slots ever taken: none behind them was written */
@@ -110,7 +111,9 @@ enum ks_wire_value_flags {
 
 /* ------------------------------------------------------------------ items */
 
-/* Strings, sites, code and stacks are numbered from 1; one is written before what names it. */
+/* Strings, sites, code and stacks are numbered from 1; one is written before what names it. Code is
+ * numbered by two sources: the function profiler takes odd ids, the stack sampler those with
+ * KS_WIRE_CODE_SAMPLED. */
 enum ks_wire_item_kind {
     KS_WIRE_CLOCK = 1,   /* struct ks_wire_clock; once a second, and at both ends */
     KS_WIRE_STRING = 2,  /* u32 id, u32 length, UTF-8 */
@@ -144,6 +147,9 @@ struct ks_wire_site {
     uint32_t category;
     uint32_t reserved;
 };
+
+/* Set in the code ids of the stack sampler. */
+#define KS_WIRE_CODE_SAMPLED UINT32_C(0x80000000)
 
 struct ks_wire_code {
     uint32_t id;
@@ -204,13 +210,15 @@ struct ks_wire_functions {
 };
 
 /* A call path: one function as called by its parent node. Its thread changes it in place, one field
- * at a time, so that a reader of a cut file may be off by the call that was being counted. */
+ * at a time, so that a reader of a cut file may be off by the call that was being counted. Calls of
+ * too many different paths are counted below a root of the function "(other)", where a node is a
+ * function whoever called it and may be open several times. */
 struct ks_wire_node {
     uint32_t code;        /* stored last: 0, no node */
     uint32_t parent_slot; /* parent: slot and number in it; 0xffffffff: a root */
     uint32_t parent_index;
-    uint32_t open; /* calls that have not returned */
-    uint64_t calls;
+    uint32_t open;        /* calls that have not returned */
+    uint64_t calls;       /* that began, those that are open as well */
     uint64_t total_ticks; /* of calls that returned, with what they called */
     uint64_t open_tick;   /* when the call that is open began */
     uint64_t child_ticks; /* total_ticks of its children, without waiting for them to be read */

@@ -101,11 +101,11 @@ static PyObject *counter_value(PyObject *object, void *unused)
 
 static PyObject *counter_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"name", "category", "unit", NULL};
+    static const char *const names[] = {"name", "category", "unit", NULL};
     PyObject *name;
     PyObject *category = NULL;
     PyObject *unit = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|OO:counter", names, &name, &category,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|OO:counter", (char **)(uintptr_t)names, &name, &category,
                                      &unit)) {
         return NULL;
     }

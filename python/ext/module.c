@@ -109,7 +109,7 @@ static int fill_module(PyObject *module)
     if (ks_errors_add_to(module) < 0 || ks_operation_add_to(module) < 0) {
         return -1;
     }
-    return ks_counter_add_to(module);
+    return ks_counter_add_to(module) < 0 ? -1 : ks_functions_add_to(module);
 }
 
 static PyModuleDef_Slot slots[] = {

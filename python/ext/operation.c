@@ -176,10 +176,10 @@ static int add_borders(void)
 
 static PyObject *operation_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"name", "category", NULL};
+    static const char *const names[] = {"name", "category", NULL};
     PyObject *name;
     PyObject *category = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:profile_operation", names, &name,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:profile_operation", (char **)(uintptr_t)names, &name,
                                      &category)) {
         return NULL;
     }

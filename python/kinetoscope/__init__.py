@@ -41,14 +41,26 @@ def __getattr__(name):
         from kinetoscope._recording import start_recording as value
     elif name == "categories":
         import kinetoscope.categories as value
+    elif name == "FunctionProfiler":
+        value = _function_profiler()
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
+def _function_profiler():
+    from kinetoscope._extension import extension
+
+    if hasattr(extension, "FunctionProfiler"):
+        return extension.FunctionProfiler
+    from kinetoscope._kscope_functions import FunctionProfiler
+
+    return FunctionProfiler
+
+
 def __dir__():
-    return sorted({*globals(), *_IN_C, "start_recording", "categories"})
+    return sorted({*globals(), *_IN_C, "start_recording", "categories", "FunctionProfiler"})
 
 
 if os.environ.get("KSCOPE_RUN") == "1" and os.environ.get("KSCOPE_RECORD"):

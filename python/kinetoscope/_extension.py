@@ -36,7 +36,7 @@ def _look_into_build():
     root = os.path.dirname(os.path.dirname(here))
     built = os.environ.get("KSCOPE_EXTENSION_DIR")
     if not built and os.path.exists(os.path.join(root, "meson.build")):
-        built = os.path.join(root, "build", "python", "kinetoscope")
+        built = os.path.join(root, "build", "python", "ext")
     if built and built not in kinetoscope.__path__:
         kinetoscope.__path__.append(built)
 
