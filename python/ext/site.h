@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-enum { KS_SITE_BYTES_MAX = 2000 }; /* of a name, a category, a text; the rest is cut off */
+enum { KS_SITE_BYTES_MAX = 1000 }; /* of a name, a category, a text; the rest is cut off */
 
 struct ks_site {
     PyObject *name; /* these two: str that has UTF-8 */

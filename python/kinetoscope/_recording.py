@@ -37,8 +37,7 @@ def start_recording(folder, max_bytes=BYTES_MAX):
 
 
 def start_of_run():
-    """In each process of `kscope run --record regions`. Never raises; a reason goes to stderr's
-    place, the run's folder."""
+    """In each process of `kscope run --record regions`. Never raises: the folder has the reason."""
     folder = os.environ["KSCOPE_OUT"]
     try:
         start_recording(folder)
@@ -68,6 +67,9 @@ def _hook_ends():
         _is_hooked = True
         atexit.register(extension.stop_recording)
         os.register_at_fork(after_in_child=_begin_child)
+        process = sys.modules.get("multiprocessing.process")
+        if process is not None and process.parent_process() is not None:
+            _AfterFork().add_finalizer()  # this is such a child, and atexit not for it
 
 
 def _begin_child():
