@@ -33,7 +33,7 @@ setup: ## install everything that any target needs, except for bench
 build: ## release build: build/kscope is the program
 	@tools/setup.sh demo
 	$(call configure,build,-Dbuildtype=release -Dwerror=$(WERROR))
-	@ninja -C build --quiet kscope
+	@ninja -C build --quiet kscope extension
 
 release: build ## the same as build
 
