@@ -52,6 +52,11 @@ void ks_keeper_start(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+bool ks_keeper_is_there(void)
+{
+    return is_running;
+}
+
 void ks_keeper_wake(void)
 {
     if (is_running && !atomic_exchange(&is_woken, true)) {

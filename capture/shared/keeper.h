@@ -7,6 +7,7 @@
 
 /* Starts it unless it runs. */
 void ks_keeper_start(void);
+bool ks_keeper_is_there(void);
 /* There is little room; costs a system call when it sleeps. */
 void ks_keeper_wake(void);
 /* Ends it and waits for that; never with the recorder's lock. */
@@ -16,7 +17,7 @@ void ks_keeper_forget(void);
 
 /* recorder.c: what is to be done. Once a second; gives the descriptor of the file, or -1. */
 int ks_recorder_look_after(void);
-/* Makes some room; true: it may be too little still. */
+/* Makes some room and seals some slots; true: there is more of that to do. */
 bool ks_recorder_make_room(void);
 
 #endif
