@@ -104,7 +104,7 @@ struct ks_wire_event {
 
 /* ------------------------------------------------------------------ items */
 
-/* Strings, sites, code and stacks are numbered from 1; one is written before what names it. */
+/* Strings, sites, code and stacks are numbered from 1 (code: see there); one is written before what names it. */
 enum ks_wire_item_kind {
     KS_WIRE_CLOCK = 1,   /* struct ks_wire_clock; once a second, and at both ends */
     KS_WIRE_STRING = 2,  /* u32 id, u32 length, UTF-8 */
@@ -138,6 +138,10 @@ struct ks_wire_site {
     uint32_t category;
     uint32_t reserved;
 };
+
+/* Two sources number code for themselves: the stack sampler's ids have this bit, the function
+ * profiler's do not. */
+#define KS_WIRE_CODE_SAMPLED UINT32_C(0x80000000)
 
 struct ks_wire_code {
     uint32_t id;
