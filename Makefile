@@ -119,6 +119,7 @@ bench: build ## time the report against its peers, quick sizes
 	@$(PYTHON) bench/instructions.py
 	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/recorder_cost.py
+	@$(PYTHON) bench/function_profiler.py
 
 bench-full: build ## the same at full size, medians of five
 	@tools/setup.sh bench

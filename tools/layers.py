@@ -53,7 +53,7 @@ ALLOWED = {
     "launch": {"base", "public"},
     # `kscope run` and `kscope view` are commands like any other.
     "cli": {"launch", "serve", "public"},
-    "python": {"public"},
+    "python": {"wire", "capture", "public"},
 }
 
 # Layers that may use only these system headers; record layouts are read by two programs.

@@ -15,6 +15,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import sysconfig
 from dataclasses import dataclass
 
 import layers
@@ -162,7 +163,8 @@ def banned_calls(tree):
 
 def compile_alone(root, path):
     command = ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-fsyntax-only", "-Wall", "-Werror"]
-    command += ["-Iinclude", "-Icore", "-I.", "-include", path, "-x", "c", "/dev/null"]
+    command += ["-Iinclude", "-Icore", "-I.", "-isystem", sysconfig.get_paths()["include"]]
+    command += ["-include", path, "-x", "c", "/dev/null"]
     run = subprocess.run(command, cwd=root, capture_output=True, text=True)
     errors = re.findall(r"error: (.*)", run.stderr)
     return errors[0] if run.returncode and errors else run.stderr.strip()[:200]

@@ -104,7 +104,8 @@ struct ks_wire_event {
 
 /* ------------------------------------------------------------------ items */
 
-/* Strings, sites, code and stacks are numbered from 1 (code: see there); one is written before what names it. */
+/* Strings, sites, code and stacks are numbered from 1; one is written before what names it. Code is
+ * numbered by two: the function profiler takes the odd ids, the stack sampler the even ones. */
 enum ks_wire_item_kind {
     KS_WIRE_CLOCK = 1,   /* struct ks_wire_clock; once a second, and at both ends */
     KS_WIRE_STRING = 2,  /* u32 id, u32 length, UTF-8 */
@@ -138,10 +139,6 @@ struct ks_wire_site {
     uint32_t category;
     uint32_t reserved;
 };
-
-/* Two sources number code for themselves: the stack sampler's ids have this bit, the function
- * profiler's do not. */
-#define KS_WIRE_CODE_SAMPLED UINT32_C(0x80000000)
 
 struct ks_wire_code {
     uint32_t id;
@@ -202,13 +199,15 @@ struct ks_wire_functions {
 };
 
 /* A call path: one function as called by its parent node. Its thread changes it in place, one field
- * at a time, so that a reader of a cut file may be off by the call that was being counted. */
+ * at a time, so that a reader of a cut file may be off by the call that was being counted. Calls of
+ * too many different paths are counted below a root of the function "(other)", where a node is a
+ * function whoever called it and may be open several times. */
 struct ks_wire_node {
     uint32_t code;        /* stored last: 0, no node */
     uint32_t parent_slot; /* parent: slot and number in it; 0xffffffff: a root */
     uint32_t parent_index;
-    uint32_t open; /* calls that have not returned */
-    uint64_t calls;
+    uint32_t open;        /* calls that have not returned */
+    uint64_t calls;       /* that began, those that are open as well */
     uint64_t total_ticks; /* of calls that returned, with what they called */
     uint64_t open_tick;   /* when the call that is open began */
     uint64_t child_ticks; /* total_ticks of its children, without waiting for them to be read */

@@ -17,3 +17,15 @@ def step():
     """
     if _step is not None:
         _step()
+
+
+def __getattr__(name):
+    # What is written in C is loaded when it is asked for: the start-up hook needs none of it.
+    if name == "FunctionProfiler":
+        try:
+            from ._kscope import FunctionProfiler
+        except ImportError:
+            from ._kscope_functions import FunctionProfiler
+        globals()[name] = FunctionProfiler
+        return FunctionProfiler
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

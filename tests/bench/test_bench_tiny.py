@@ -63,3 +63,12 @@ def test_cost_of_the_recorder_is_measured():
         "import torch",
         "step by optimizer",
     ]
+
+
+def test_function_profiler_is_measured():
+    command = [sys.executable, str(ROOT / "bench" / "function_profiler.py"), "--tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = [line.split()[0] for line in done.stdout.splitlines()[1:]]
+    assert names == ["python_calls", "python_tree", "c_calls", "mixed"]
+    assert all(line.endswith("of cProfile") for line in done.stdout.splitlines()[1:])
