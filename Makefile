@@ -117,6 +117,7 @@ bench: build ## time the report against its peers, quick sizes
 	@tools/setup.sh bench
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/instructions.py
+	@$(PYTHON) bench/advice_share.py
 	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/recorder_cost.py
 	@$(PYTHON) bench/function_profiler.py

@@ -252,9 +252,9 @@ const struct ks_cli_command ks_cmd_report = {
     .operands_min = 1,
     .operands_max = SIZE_MAX,
     .details =
-        "PATH is a trace of torch.profiler (.json, .json.gz, .json.zst), a folder with traces, or "
-        "- "
-        "for standard input. Several paths are the ranks or the cycles of one run.\n\n"
+        "PATH is a trace of torch.profiler (.json, .json.gz, .json.zst), a recording of ours "
+        "(.ksrec), a folder with them, or - for standard input. Several paths are the ranks or the "
+        "cycles of one run.\n\n"
         "Damaged input is read as far as it goes, and every repaired or dropped thing is counted "
         "in the report; --strict refuses it.\n\n"
         "--sort takes the names of torch's key_averages (self_cpu_time_total, cuda_time_total, "
@@ -281,8 +281,7 @@ const struct ks_cli_command ks_cmd_report = {
              "relative names."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
-             "links|"
-             "findings|inputs",
+             "links|findings|inputs|regions",
              "Show one table instead of the overview."},
             {"sort", 's', "KEY", NULL, "Sort the rows by a column; an unknown key lists them all."},
             {"limit", 'n', "N", NULL, "At most N rows in each list (tables: 20; JSON: all)."},

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/locale_c.h"
+#include "base/proc.h"
 #include "base/progress.h"
 #define KS_LOG_DOMAIN "report"
 #include "base/log.h"
@@ -34,6 +35,15 @@ struct ks_report {
 
 /* ------------------------------------------------------------------ opening */
 
+enum { SHARED_ROWS_MIN = 50 * 1000 };
+
+/* A thread costs about as much as the analyses of some thousand rows. */
+static bool uses_two_threads(const struct ks_report_options *options, const struct ks_trace *trace)
+{
+    unsigned threads = options->threads > 0 ? options->threads : ks_processor_count();
+    return threads > 1 && ks_trace_rows(trace, KS_TABLE_slice) >= SHARED_ROWS_MIN;
+}
+
 /* Facts of the recordings with stacks. They are an extra: what cannot be read is said in the log
  * and left out; only being out of memory is an error. */
 static enum ks_status compute_framed(const struct ks_report_options *options,
@@ -49,7 +59,8 @@ static enum ks_status compute_framed(const struct ks_report_options *options,
     struct ks_err local = {0};
     enum ks_status status = ks_report_read_trace(&framed_options, true, NULL, trace, &local);
     if (status == KS_OK) {
-        status = ks_facts_compute(*trace, &all, framed, &local);
+        const struct ks_facts_help help = {.uses_two_threads = uses_two_threads(options, *trace)};
+        status = ks_facts_compute_with(*trace, &all, &help, framed, &local);
     }
     if (status == KS_ERR_NOMEM) {
         if (err) {
@@ -76,8 +87,10 @@ static enum ks_status compute_facts(struct ks_report *report, const struct ks_st
         status = compute_framed(options, stacks, &trace, &framed, err);
     }
     if (status == KS_OK) {
-        status = ks_facts_compute_with_places(
-            report->trace, scope, framed.has_frames ? &framed : NULL, &report->facts, err);
+        const struct ks_facts_help help = {.framed = framed.has_frames ? &framed : NULL,
+                                           .uses_two_threads =
+                                               uses_two_threads(options, report->trace)};
+        status = ks_facts_compute_with(report->trace, scope, &help, &report->facts, err);
     }
     ks_facts_release(&framed);
     ks_trace_destroy(trace);

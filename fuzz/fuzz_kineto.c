@@ -8,59 +8,11 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "check_sealed.h"
 #include "dump_trace.h"
 #include "read_bytes.h"
-#include "store/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check_strings(const struct ks_trace *trace)
-{
-    for (uint32_t id = 0; id < ks_trace_str_count(trace); id++) {
-        struct ks_str s = ks_trace_str(trace, (struct ks_strid){id});
-        for (size_t at = 0; at < s.len;) {
-            size_t len = ks_utf8_sequence((const unsigned char *)s.ptr + at, s.len - at);
-            KS_ASSERT(len > 0);
-            at += len;
-        }
-    }
-}
-
-/* True for the first call of a table; later rows must not stand before earlier ones. */
-static void check_row(struct ks_row_head *last, bool *has_last, struct ks_row_head row)
-{
-    KS_ASSERT(row.dur_ns >= 0);
-    KS_ASSERT(!*has_last || !ks_row_head_before(&row, last));
-    *last = row;
-    *has_last = true;
-}
-
-#define CHECK_TABLE(table)                                                                         \
-    do {                                                                                           \
-        struct ks_##table##_scan scan;                                                             \
-        struct ks_row_head last = {0};                                                             \
-        bool has_last = false;                                                                     \
-        uint64_t rows = 0;                                                                         \
-        enum ks_status status;                                                                     \
-        ks_##table##_scan_open(&scan, trace, KS_ALL_COLUMNS, 0,                                    \
-                               ks_trace_rows(trace, KS_TABLE_##table));                            \
-        while ((status = ks_##table##_scan_next(&scan, NULL)) == KS_OK) {                          \
-            for (size_t i = 0; i < scan.count; i++) {                                              \
-                check_row(&last, &has_last,                                                        \
-                          (struct ks_row_head){scan.col.lane[i], scan.col.order[i],                \
-                                               scan.col.start_ns[i], scan.col.dur_ns[i]});         \
-            }                                                                                      \
-            rows += scan.count;                                                                    \
-        }                                                                                          \
-        ks_##table##_scan_close(&scan);                                                            \
-        KS_ASSERT(status == KS_END && rows == ks_trace_rows(trace, KS_TABLE_##table));             \
-    } while (0);
-
-static void check_trace(const struct ks_trace *trace)
-{
-    check_strings(trace);
-    KS_TABLE_LIST(CHECK_TABLE)
-}
 
 /* Infinite numbers are the one thing that is counted and yet legal: "inf" in quotes, 1e999. */
 static bool is_undamaged(const struct ks_source *source)
@@ -85,7 +37,7 @@ static enum ks_status describe(struct ks_str bytes, const struct read_bytes_opti
         KS_ASSERT(err->offset >= KS_NO_OFFSET && err->offset <= (int64_t)bytes.len);
         return status;
     }
-    check_trace(trace);
+    check_sealed(trace);
     KS_ASSERT(!options->strict || is_undamaged(ks_trace_source(trace, 0)));
     status = dump_trace(trace, out, err);
     KS_ASSERT(status == KS_OK && !out->failed);

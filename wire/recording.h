@@ -50,8 +50,9 @@ struct ks_wire_header {
     char boot_id[40];         /* text, NUL-terminated like all below */
     char host[64];
     char program[256]; /* words of the command line, a blank between two; cut at the end */
-    uint32_t reserved;
-    uint32_t crc; /* CRC-32C of all bytes before it */
+    uint32_t tick_khz; /* of the counter, as measured at the start; 0 unknown. A file cut within its
+                          first second may hold one clock item, which tells no rate */
+    uint32_t crc;      /* CRC-32C of all bytes before it */
 
     /* These change while the file is written. */
     uint32_t slot_count;  /* slots ever taken: none behind them was written */
@@ -105,7 +106,8 @@ struct ks_wire_event {
 /* ------------------------------------------------------------------ items */
 
 /* Strings, sites, code and stacks are numbered from 1; one is written before what names it. Code is
- * numbered by two: the function profiler takes the odd ids, the stack sampler the even ones. */
+ * numbered by two sources: the function profiler takes odd ids, the stack sampler those with
+ * KS_WIRE_CODE_SAMPLED. */
 enum ks_wire_item_kind {
     KS_WIRE_CLOCK = 1,   /* struct ks_wire_clock; once a second, and at both ends */
     KS_WIRE_STRING = 2,  /* u32 id, u32 length, UTF-8 */
@@ -139,6 +141,9 @@ struct ks_wire_site {
     uint32_t category;
     uint32_t reserved;
 };
+
+/* Set in the code ids of the stack sampler. */
+#define KS_WIRE_CODE_SAMPLED UINT32_C(0x80000000)
 
 struct ks_wire_code {
     uint32_t id;

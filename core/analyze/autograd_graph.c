@@ -106,7 +106,7 @@ enum ks_status ks_autograd_graph_compute(struct ks_analyzer *analyzer, struct ks
 {
     struct ks_facts *facts = analyzer->facts;
     uint32_t count = ks_trace_source_count(analyzer->trace);
-    facts->graphs = ks_new(&facts->arena, struct ks_graph_fact, count + 1);
+    facts->graphs = ks_new(analyzer->results, struct ks_graph_fact, count + 1);
     if (!facts->graphs) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot follow graphs: sources=%u", count);
     }

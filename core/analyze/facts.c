@@ -1,5 +1,7 @@
 #include "analyze/facts.h"
 
+#include <pthread.h>
+
 #include "analyze/registry.h"
 #include "base/alloc.h"
 #include "base/err.h"
@@ -27,9 +29,8 @@ static enum ks_status note_what_exists(struct ks_facts *facts, struct ks_err *er
     return status == KS_END ? KS_OK : status;
 }
 
-static enum ks_status compute_all(struct ks_analyzer *analyzer, struct ks_err *err)
+static enum ks_status prepare(struct ks_facts *facts, struct ks_err *err)
 {
-    struct ks_facts *facts = analyzer->facts;
     uint32_t source_count = ks_trace_source_count(facts->trace);
     facts->sources = ks_new(&facts->arena, struct ks_source_fact, source_count + 1);
     if (!facts->sources) {
@@ -37,39 +38,116 @@ static enum ks_status compute_all(struct ks_analyzer *analyzer, struct ks_err *e
                        source_count);
     }
     facts->source_count = source_count;
-    KS_TRY(note_what_exists(facts, err));
+    return note_what_exists(facts, err);
+}
+
+/* ------------------------------------------------------------------ stages */
+
+static enum ks_status analyzer_init(struct ks_analyzer *analyzer, struct ks_facts *facts,
+                                    struct ks_arena *results, const struct ks_facts *framed,
+                                    struct ks_err *err)
+{
+    *analyzer = (struct ks_analyzer){
+        .trace = facts->trace, .facts = facts, .results = results, .framed = framed};
+    ks_arena_init(&analyzer->scratch);
+    return ks_row_names_init(&analyzer->names, facts->trace, err);
+}
+
+static void analyzer_release(struct ks_analyzer *analyzer)
+{
+    ks_row_names_release(&analyzer->names);
+    ks_free(analyzer->copies.items);
+    ks_arena_release(&analyzer->scratch);
+}
+
+static enum ks_status run_stage(struct ks_analyzer *analyzer, enum ks_analysis_stage stage,
+                                struct ks_err *err)
+{
     const struct ks_analysis *analysis;
     for (size_t i = 0; (analysis = ks_analysis_at(i)) != NULL; i++) {
-        struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
-        KS_TRY(analysis->compute(analyzer, err));
-        ks_arena_rewind(&analyzer->scratch, mark);
+        if (analysis->stage == stage) {
+            struct ks_arena_mark mark = ks_arena_mark(&analyzer->scratch);
+            KS_TRY(analysis->compute(analyzer, err));
+            ks_arena_rewind(&analyzer->scratch, mark);
+        }
     }
     return KS_OK;
+}
+
+/* The stage that has a thread, or at least an analyzer of its own. */
+struct beside {
+    struct ks_analyzer analyzer;
+    struct ks_arena results;
+    enum ks_status status;
+    struct ks_err err;
+};
+
+static void *run_beside(void *user)
+{
+    struct beside *beside = user;
+    beside->status = run_stage(&beside->analyzer, KS_STAGE_BESIDE, &beside->err);
+    return NULL;
+}
+
+/* Both middle stages; without a second thread one after the other. */
+static enum ks_status run_both(struct ks_analyzer *analyzer, struct beside *beside,
+                               bool uses_two_threads, struct ks_err *err)
+{
+    pthread_t thread;
+    bool is_running = uses_two_threads && pthread_create(&thread, NULL, run_beside, beside) == 0;
+    enum ks_status status = run_stage(analyzer, KS_STAGE_MIDDLE, err);
+    if (is_running) {
+        pthread_join(thread, NULL);
+    } else if (status == KS_OK) {
+        run_beside(beside);
+    }
+    ks_arena_adopt(analyzer->results, &beside->results);
+    if (status == KS_OK && beside->status != KS_OK) {
+        status = beside->status;
+        if (err) {
+            *err = beside->err;
+        }
+    }
+    return status;
+}
+
+static enum ks_status run_stages(struct ks_analyzer *analyzer, bool uses_two_threads,
+                                 struct ks_err *err)
+{
+    struct beside beside = {.status = KS_OK};
+    ks_arena_init(&beside.results);
+    KS_TRY(run_stage(analyzer, KS_STAGE_FIRST, err));
+    enum ks_status status =
+        analyzer_init(&beside.analyzer, analyzer->facts, &beside.results, analyzer->framed, err);
+    if (status == KS_OK) {
+        status = run_both(analyzer, &beside, uses_two_threads, err);
+    }
+    analyzer_release(&beside.analyzer);
+    KS_TRY(status);
+    return run_stage(analyzer, KS_STAGE_LAST, err);
 }
 
 enum ks_status ks_facts_compute(const struct ks_trace *trace, const struct ks_scope *scope,
                                 struct ks_facts *facts, struct ks_err *err)
 {
-    return ks_facts_compute_with_places(trace, scope, NULL, facts, err);
+    const struct ks_facts_help none = {0};
+    return ks_facts_compute_with(trace, scope, &none, facts, err);
 }
 
-enum ks_status ks_facts_compute_with_places(const struct ks_trace *trace,
-                                            const struct ks_scope *scope,
-                                            const struct ks_facts *framed, struct ks_facts *facts,
-                                            struct ks_err *err)
+enum ks_status ks_facts_compute_with(const struct ks_trace *trace, const struct ks_scope *scope,
+                                     const struct ks_facts_help *help, struct ks_facts *facts,
+                                     struct ks_err *err)
 {
     ks_arena_init(&facts->arena);
     facts->trace = trace;
     facts->scope = *scope;
-    struct ks_analyzer analyzer = {.trace = trace, .facts = facts, .framed = framed};
-    ks_arena_init(&analyzer.scratch);
-    enum ks_status status = ks_row_names_init(&analyzer.names, trace, err);
+    KS_TRY(prepare(facts, err));
+    struct ks_analyzer analyzer;
+    enum ks_status status = analyzer_init(&analyzer, facts, &facts->arena, help->framed, err);
     if (status == KS_OK) {
-        status = compute_all(&analyzer, err);
+        status = run_stages(&analyzer, help->uses_two_threads, err);
     }
-    ks_row_names_release(&analyzer.names);
-    ks_free(analyzer.copies.items);
-    ks_arena_release(&analyzer.scratch);
+    analyzer_release(&analyzer);
     return status;
 }
 

@@ -176,6 +176,18 @@ struct ks_kernel_fact {
     double occupancy; /* mean over calls with a value, duration-weighted; NaN none */
 };
 
+/* A category and name of labelled regions. */
+struct ks_region_fact {
+    struct ks_strid name;
+    struct ks_strid category; /* 0: none */
+    int64_t calls;
+    int64_t all_ns;   /* sum of all durations */
+    int64_t total_ns; /* the same, where a region inside of its like counts nothing */
+    int64_t self_ns;  /* without what its children cover */
+    int64_t min_ns;
+    int64_t max_ns;
+};
+
 struct ks_copy_fact {
     struct ks_strid
         kind; /* "Memcpy HtoD (Pageable -> Device)"; ks_copy_label cuts the first word */
@@ -545,7 +557,12 @@ struct ks_facts {
     size_t kernel_count;
     struct ks_copy_fact *copies; /* by total_ns descending, then kind */
     size_t copy_count;
-    bool has_frames; /* places come from the trace's own Python frames */
+    struct ks_region_fact *regions; /* by total_ns descending, then category and name */
+    size_t region_count;
+    struct ks_strid region_category; /* that takes most of the time of regions by itself ... */
+    int64_t region_category_ns;      /* ... which is this much ... */
+    int64_t region_self_ns;          /* ... of this */
+    bool has_frames;                 /* places come from the trace's own Python frames */
     struct ks_place *places;
     size_t place_count;
     struct ks_place_use *place_uses; /* by operator, kind, calls descending */
@@ -578,9 +595,10 @@ struct ks_facts {
     size_t cpu_count;
     struct ks_source_fact *sources; /* one for each source */
     size_t source_count;
-    struct ks_replay **replays; /* one for each source; NULL: nothing to replay */
-    double replayed_ns;         /* mean step of the replays without a change; 0 unknown */
-    bool are_ranks;             /* the sources are the ranks of one job, and all have replays */
+    struct ks_replay **replays;       /* one for each source; NULL: nothing to replay */
+    double replayed_ns;               /* mean step of the replays without a change; 0 unknown */
+    struct ks_what_if_memo *what_ifs; /* runs of the replays, by their change */
+    bool are_ranks; /* the sources are the ranks of one job, and all have replays */
     struct ks_mean_step mean_step;
     int64_t overhead_ns;      /* rows of the profiler itself: their union */
     int64_t row_cost_ns;      /* estimated host time that recording one row takes */
@@ -593,12 +611,18 @@ struct ks_facts {
 /* Computes everything. `facts` must be zeroed; release it also after an error. */
 enum ks_status ks_facts_compute(const struct ks_trace *trace, const struct ks_scope *scope,
                                 struct ks_facts *facts, struct ks_err *err) KS_MUST_CHECK;
-/* The same, with places from the facts of another recording of the same program that has Python
- * frames (NULL: none). What is taken from it is copied. */
-enum ks_status ks_facts_compute_with_places(const struct ks_trace *trace,
-                                            const struct ks_scope *scope,
-                                            const struct ks_facts *framed, struct ks_facts *facts,
-                                            struct ks_err *err) KS_MUST_CHECK;
+
+struct ks_facts_help {
+    /* Facts of another recording of the same program that has Python frames: places come from it,
+     * and are copied. NULL: none. */
+    const struct ks_facts *framed;
+    bool uses_two_threads; /* to the same facts; a small trace is done sooner by one */
+};
+
+/* The same, with help. */
+enum ks_status ks_facts_compute_with(const struct ks_trace *trace, const struct ks_scope *scope,
+                                     const struct ks_facts_help *help, struct ks_facts *facts,
+                                     struct ks_err *err) KS_MUST_CHECK;
 void ks_facts_release(struct ks_facts *facts);
 
 /* What torch calls the row: its name, or "ProfilerStep*". */

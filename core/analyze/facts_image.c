@@ -13,6 +13,7 @@ static const struct ks_image_type device_type = KS_IMAGE_PLAIN(ks_device_fact);
 static const struct ks_image_type stream_type = KS_IMAGE_PLAIN(ks_stream_fact);
 static const struct ks_image_type operator_type = KS_IMAGE_PLAIN(ks_operator_fact);
 static const struct ks_image_type kernel_type = KS_IMAGE_PLAIN(ks_kernel_fact);
+static const struct ks_image_type region_type = KS_IMAGE_PLAIN(ks_region_fact);
 static const struct ks_image_type copy_type = KS_IMAGE_PLAIN(ks_copy_fact);
 static const struct ks_image_type place_use_type = KS_IMAGE_PLAIN(ks_place_use);
 static const struct ks_image_type place_call_type = KS_IMAGE_PLAIN(ks_place_call);
@@ -95,6 +96,7 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(operators, operator_count, operator_type),
     ARRAY(kernels, kernel_count, kernel_type),
     ARRAY(copies, copy_count, copy_type),
+    ARRAY(regions, region_count, region_type),
     ARRAY(places, place_count, place_type),
     ARRAY(place_uses, place_use_count, place_use_type),
     ARRAY(place_calls, place_call_count, place_call_type),
@@ -112,6 +114,7 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(cpus, cpu_count, cpu_type),
     ARRAY(sources, source_count, source_type),
     KS_IMAGE_NOT(struct ks_facts, replays),
+    KS_IMAGE_NOT(struct ks_facts, what_ifs),
     KS_IMAGE_STRUCTS(struct ks_facts, mean_step, 1, mean_step_type),
 };
 

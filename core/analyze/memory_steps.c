@@ -446,7 +446,7 @@ enum ks_status ks_memory_steps_compute(struct ks_analyzer *analyzer, struct ks_e
     size_t count = 0;
     enum ks_status status = compute_all(analyzer, &found, &count, err);
     if (status == KS_OK && count > 0) {
-        facts->memory = ks_new(&facts->arena, struct ks_memory_fact, count);
+        facts->memory = ks_new(analyzer->results, struct ks_memory_fact, count);
         if (facts->memory) {
             memcpy(facts->memory, found, count * sizeof(*found));
             facts->memory_count = count;

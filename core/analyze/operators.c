@@ -686,7 +686,7 @@ static enum ks_status publish(struct state *state, struct ks_err *err)
 {
     struct ks_facts *facts = state->analyzer->facts;
     const struct table *table = &state->table;
-    facts->operators = ks_new(&facts->arena, struct ks_operator_fact, table->count + 1);
+    facts->operators = ks_new(state->analyzer->results, struct ks_operator_fact, table->count + 1);
     if (!facts->operators) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep operators: count=%zu",
                        table->count);

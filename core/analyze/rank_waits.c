@@ -182,7 +182,7 @@ static enum ks_status prepare(struct compare *compare, struct ks_err *err)
     struct ks_analyzer *analyzer = compare->list->analyzer;
     struct ks_facts *facts = analyzer->facts;
     size_t count = ks_trace_source_count(analyzer->trace);
-    facts->comm.ranks = ks_new(&facts->arena, struct ks_rank_fact, count);
+    facts->comm.ranks = ks_new(analyzer->results, struct ks_rank_fact, count);
     compare->waits = ks_new(&analyzer->scratch, struct wait, facts->step_count + 1);
     compare->values = ks_new(&analyzer->scratch, int64_t, count);
     compare->step_of = ks_new(&analyzer->scratch, size_t, count);

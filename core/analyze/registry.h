@@ -1,6 +1,7 @@
-/* The analyses and what they share while they run. Results go to `facts`; `names` says what host
- * rows mean; `scratch` is rewound after each analysis. Adding one: a file with a
- * ks_<name>_compute, a line here and a line in registry.c, in the order of their needs. */
+/* The analyses and what they share while they run. Results go to `facts`, and to `results` what
+ * it points to; `names` says what host rows mean; `scratch` is rewound after each analysis. Adding
+ * one: a file with a ks_<name>_compute, a line here and a line in registry.c, in the order of
+ * their needs. */
 #ifndef KS_ANALYZE_REGISTRY_H
 #define KS_ANALYZE_REGISTRY_H
 
@@ -11,14 +12,25 @@
 struct ks_analyzer {
     const struct ks_trace *trace;
     struct ks_facts *facts;
+    struct ks_arena *results;      /* released with the facts */
     const struct ks_facts *framed; /* of a recording with Python frames, NULL none */
     struct ks_row_names names;
     struct ks_gpu_copies copies; /* for the analyses behind "gpu copies" */
     struct ks_arena scratch;
 };
 
+/* Two threads share the work. What runs in one of the middle stages reads no fact that the other
+ * one writes, and has an analyzer of its own. */
+enum ks_analysis_stage {
+    KS_STAGE_FIRST,  /* all others need it */
+    KS_STAGE_MIDDLE, /* needs only the first, and what is before it in its own stage */
+    KS_STAGE_BESIDE, /* the same, on the second thread */
+    KS_STAGE_LAST,   /* may need all others */
+};
+
 struct ks_analysis {
     const char *name;
+    enum ks_analysis_stage stage;
     enum ks_status (*compute)(struct ks_analyzer *analyzer, struct ks_err *err);
 };
 
@@ -47,6 +59,7 @@ enum ks_status ks_collectives_compute(struct ks_analyzer *analyzer, struct ks_er
 enum ks_status ks_memory_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_cpu_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_regions_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_tokenizing_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 

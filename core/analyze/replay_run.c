@@ -17,7 +17,9 @@ struct run {
     double waiting_since_ns;
     uint32_t loader_depth;
     uint32_t dropping_threads;
+    size_t shrink_count;                          /* of the change that are there */
     uint32_t shrink_depth[KS_REPLAY_SHRINKS_MAX]; /* stretches that are open */
+    double host_part;                             /* of the host's time that stays in these */
     size_t edge;                                  /* next one */
     uint32_t memory_calls;                        /* open ones that are left out */
     uint32_t op_depth;                            /* operators open on all threads */
@@ -34,11 +36,10 @@ static double later(double a, double b)
 
 /* ------------------------------------------------------------ time of the host */
 
-/* Part of the host's time that stays in the stretches that are open. */
-static double host_part(const struct run *run)
+static double host_part_of(const struct run *run)
 {
     double part = 1;
-    for (size_t i = 0; i < KS_REPLAY_SHRINKS_MAX; i++) {
+    for (size_t i = 0; i < run->shrink_count; i++) {
         part *= run->shrink_depth[i] > 0 ? run->change.shrinks[i].host_part : 1;
     }
     return part;
@@ -47,7 +48,7 @@ static double host_part(const struct run *run)
 static double work_part(const struct run *run, const struct ks_replay_work *work)
 {
     double part = work->dur_ns <= KS_REPLAY_SHORT_NS_MAX ? run->change.short_factor : 1;
-    for (size_t i = 0; i < KS_REPLAY_SHRINKS_MAX; i++) {
+    for (size_t i = 0; i < run->shrink_count; i++) {
         bool is_marked = work->shrink_marks & run->change.shrinks[i].marks;
         part *= is_marked ? run->change.shrinks[i].work_part : 1;
     }
@@ -81,7 +82,7 @@ static void pass_time(struct run *run, int64_t until_ns, const struct ks_replay_
         return;
     }
     if (run->waiting == UINT32_MAX) {
-        passed_ns *= host_part(run); /* as what recording these rows took, see cost_of */
+        passed_ns *= run->host_part; /* as what recording these rows took, see cost_of */
         double taken_ns = run->debt_ns < passed_ns ? run->debt_ns : passed_ns;
         run->debt_ns -= taken_ns;
         passed_ns -= taken_ns;
@@ -127,7 +128,7 @@ static void launch(struct run *run, uint32_t index)
 
 static bool waits(const struct run *run)
 {
-    for (size_t i = 0; i < KS_REPLAY_SHRINKS_MAX; i++) {
+    for (size_t i = 0; i < run->shrink_count; i++) {
         if (run->shrink_depth[i] > 0 && run->change.shrinks[i].drops_waits) {
             return false;
         }
@@ -162,7 +163,7 @@ static void end_call(struct run *run, uint32_t index)
     if (run->waiting != index) {
         return;
     }
-    double end_ns = later(run->waiting_since_ns + host_part(run) * (double)call->own_ns,
+    double end_ns = later(run->waiting_since_ns + run->host_part * (double)call->own_ns,
                           run->work_end_ns[call->awaited] + (double)call->tail_ns);
     run->now_ns = end_ns;
     run->waiting = UINT32_MAX;
@@ -172,7 +173,7 @@ static void end_call(struct run *run, uint32_t index)
 
 static double cost_of(const struct run *run, const struct ks_replay_point *point)
 {
-    return point->cost_ns * run->change.cost_factor * host_part(run);
+    return point->cost_ns * run->change.cost_factor * run->host_part;
 }
 
 /* True: an operator begins that is left out. Between two that belong together time stands still. */
@@ -241,11 +242,12 @@ static void pass_edges(struct run *run, const struct ks_replay_point *next)
         if (edge->at_ns > next->at_ns) {
             return;
         }
-        for (size_t i = 0; i < KS_REPLAY_SHRINKS_MAX; i++) {
+        for (size_t i = 0; i < run->shrink_count; i++) {
             if (edge->marks & run->change.shrinks[i].marks) {
                 pass_time(run, edge->at_ns, next);
                 run->shrink_depth[i] += edge->is_begin;
                 run->shrink_depth[i] -= !edge->is_begin;
+                run->host_part = host_part_of(run);
             }
         }
     }
@@ -285,7 +287,10 @@ static double mean_step(const struct run *run)
 enum ks_status ks_replay_run(const struct ks_replay *replay, const struct ks_replay_change *change,
                              double *step_ns, struct ks_err *err)
 {
-    struct run run = {.replay = replay, .change = *change};
+    struct run run = {.replay = replay, .change = *change, .host_part = 1};
+    for (size_t i = 0; i < KS_REPLAY_SHRINKS_MAX; i++) {
+        run.shrink_count = change->shrinks[i].marks ? i + 1 : run.shrink_count;
+    }
     run.threads = ks_alloc(replay->thread_count, sizeof(*run.threads));
     run.work_end_ns = ks_alloc(replay->work_count + 1, sizeof(double));
     run.stream_free_ns = ks_alloc(replay->stream_count + 1, sizeof(double));

@@ -362,6 +362,9 @@ static enum ks_status choose_steps(struct ks_analyzer *analyzer, struct draft *d
     enum ks_status status = KS_OK;
     for (uint32_t i = 0; i < ks_trace_source_count(analyzer->trace) && status == KS_OK; i++) {
         struct draft *draft = &drafts[i];
+        if (ks_trace_source(analyzer->trace, i)->is_recording) {
+            continue; // it lies beside traces, or holds no work of torch
+        }
         status = ks_step_spans_choose(analyzer, &draft->candidates, &draft->spans, &draft->found_by,
                                       &draft->by_gpu_time, err);
         if (status == KS_OK) {

@@ -113,6 +113,26 @@ char *ks_arena_copy(struct ks_arena *arena, const char *bytes, size_t len)
     return copy;
 }
 
+void ks_arena_adopt(struct ks_arena *arena, struct ks_arena *from)
+{
+    struct ks_arena_block *oldest = from->head;
+    if (!oldest) {
+        return;
+    }
+    while (oldest->older) {
+        oldest = oldest->older;
+    }
+    if (arena->head) { /* allocation goes on in its own newest block */
+        oldest->older = arena->head->older;
+        arena->head->older = from->head;
+    } else {
+        arena->head = from->head;
+        arena->used = from->used;
+    }
+    arena->bytes_total += from->bytes_total;
+    *from = (struct ks_arena){0};
+}
+
 bool ks_arena_owns(const struct ks_arena *arena, const void *ptr)
 {
     for (struct ks_arena_block *block = arena->head; block; block = block->older) {

@@ -25,6 +25,8 @@ void *ks_arena_alloc(struct ks_arena *arena, size_t count, size_t size);
 /* Copies `len` bytes and a NUL; NULL when out of memory. */
 char *ks_arena_copy(struct ks_arena *arena, const char *bytes, size_t len);
 struct ks_arena_mark ks_arena_mark(const struct ks_arena *arena);
+/* Moves all memory of `from`, which is empty then; marks of neither may be used any more. */
+void ks_arena_adopt(struct ks_arena *arena, struct ks_arena *from);
 /* Does the pointer point into memory of the arena? */
 bool ks_arena_owns(const struct ks_arena *arena, const void *ptr);
 void ks_arena_rewind(struct ks_arena *arena, struct ks_arena_mark mark);

@@ -9,6 +9,13 @@
 #define KS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define KS_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/* A loop over many bytes whose comparisons tell a fuzzer nothing, but cost it most of its time. */
+#if defined(__clang__) && defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
+#define KS_NO_COVERAGE __attribute__((no_sanitize("coverage")))
+#else
+#define KS_NO_COVERAGE
+#endif
+
 /* Ends the program with place and text; only for what we guarantee, never for what input says. */
 _Noreturn void ks_assert_failed(const char *file, int line, const char *text);
 

@@ -86,8 +86,9 @@ static enum ks_status pick_steps(const struct ks_view *view, struct ks_slim_pick
     return note_annotations(view->trace, pick, err);
 }
 
-static enum ks_status fill_pick(const struct ks_view *view, const struct ks_export_options *options,
-                                struct ks_slim_pick *pick, struct ks_err *err)
+static enum ks_status fill_pick(const struct ks_view *view, uint32_t index,
+                                const struct ks_export_options *options, struct ks_slim_pick *pick,
+                                struct ks_err *err)
 {
     const struct ks_trace *trace = view->trace;
     pick->keep = options->categories;
@@ -99,22 +100,33 @@ static enum ks_status fill_pick(const struct ks_view *view, const struct ks_expo
         KS_TRY(pick_steps(view, pick, err));
     }
     /* From the trace's clock to that of the file. */
-    const struct ks_source *source = ks_trace_source(trace, 0);
+    const struct ks_source *source = ks_trace_source(trace, index);
     int64_t shift_ns = ks_sum_sub(source->base_ns, ks_trace_origin_ns(trace));
     pick->from_ns = ks_sum_sub(pick->from_ns, shift_ns);
     pick->to_ns = ks_sum_sub(pick->to_ns, shift_ns);
     return KS_OK;
 }
 
-static enum ks_status check_source(const struct ks_view *view, struct ks_err *err)
+/* The only file that has a text to hand on: recordings beside it have none. */
+static enum ks_status find_source(const struct ks_view *view, uint32_t *index, struct ks_err *err)
 {
-    uint32_t count = ks_trace_source_count(view->trace);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < ks_trace_source_count(view->trace); i++) {
+        bool is_text = !ks_trace_source(view->trace, i)->is_recording;
+        *index = is_text ? i : *index;
+        count += is_text;
+    }
+    if (count == 0) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
+                       "Cannot export a recording as chrome: it holds no text; --to perfetto "
+                       "shows its regions");
+    }
     if (count != 1) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
                        "Cannot export %u files as one trace: choose one, or its rank by --rank",
                        count);
     }
-    if (ks_str_equal(ks_view_path(view, 0), KS_STR("-"))) {
+    if (ks_str_equal(ks_view_path(view, *index), KS_STR("-"))) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
                        "Cannot export standard input as chrome: it cannot be read twice; kscope "
                        "convert - does it without choosing steps or times");
@@ -126,14 +138,15 @@ enum ks_status ks_export_chrome(const struct ks_view *view, const struct ks_expo
                                 const struct ks_log *log, ks_write_cb write, void *user,
                                 struct ks_err *err)
 {
-    KS_TRY(check_source(view, err));
+    uint32_t index = 0;
+    KS_TRY(find_source(view, &index, err));
     struct ks_slim slim = {.strict = options->strict, .log = log};
     ks_map_init(&slim.pick.correlations);
     ks_map_init(&slim.pick.ext_ids);
-    enum ks_status status = fill_pick(view, options, &slim.pick, err);
+    enum ks_status status = fill_pick(view, index, options, &slim.pick, err);
     if (status == KS_OK) {
         /* Texts of the trace end in NUL. */
-        status = ks_slim_write(ks_view_path(view, 0).ptr, &slim, write, user, err);
+        status = ks_slim_write(ks_view_path(view, index).ptr, &slim, write, user, err);
     }
     ks_map_release(&slim.pick.correlations);
     ks_map_release(&slim.pick.ext_ids);

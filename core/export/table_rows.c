@@ -146,13 +146,12 @@ static void begin_scan(struct ks_table_rows *rows, enum ks_table_id table)
     rows->table = table;
     rows->shape = ks_scan_shape(table);
     for (size_t i = 0; i < rows->shape->column_count; i++) {
-        uint8_t column = rows->shape->columns[i].column;
-        columns |= !rows->is_events && column != KS_NO_COLUMN ? KS_COLUMN_BIT(column) : 0;
+        columns |= rows->is_events ? 0 : ks_scan_column_bits(&rows->shape->columns[i]);
     }
     for (size_t i = 0; rows->is_events && i < EVENT_COLUMNS; i++) {
         rows->shown[i] =
             i < EVENT_TRACK_COLUMNS ? NULL : shape_column(rows->shape, event_columns[i].name);
-        columns |= rows->shown[i] ? KS_COLUMN_BIT(rows->shown[i]->column) : 0;
+        columns |= rows->shown[i] ? ks_scan_column_bits(rows->shown[i]) : 0;
     }
     rows->at = rows->count = 0;
     ks_scan_open(&rows->scan, trace, table, columns, 0, ks_trace_rows(trace, table));

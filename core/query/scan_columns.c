@@ -113,6 +113,27 @@ static struct ks_sql_value collective_cell(const struct ks_trace *trace, int64_t
     return unless(*(const int64_t *)(const void *)member, -1);
 }
 
+uint64_t ks_scan_column_bits(const struct ks_scan_column *column)
+{
+    if (column->column == KS_NO_COLUMN) {
+        return 0;
+    }
+    bool asks_category =
+        column->shown == KS_SHOWN_REGION_TEXT || column->shown == KS_SHOWN_OTHER_TEXT;
+    return KS_COLUMN_BIT(column->column) |
+           (asks_category ? KS_COLUMN_BIT(KS_SLICE_COL_category) : 0);
+}
+
+static struct ks_sql_value slice_text(const struct ks_trace *trace, int64_t id,
+                                      const struct ks_scan_column *column, const void *const *cells,
+                                      size_t at)
+{
+    const uint8_t *categories = cells[KS_SLICE_COL_category];
+    bool is_region = categories[at] == KS_CATEGORY_REGION;
+    bool is_shown = is_region == (column->shown == KS_SHOWN_REGION_TEXT);
+    return is_shown ? text_of(trace, (struct ks_strid){(uint32_t)id}) : (struct ks_sql_value){0};
+}
+
 struct ks_sql_value ks_scan_cell(const struct ks_trace *trace, enum ks_table_id table,
                                  const struct ks_scan_column *column, const void *const *cells,
                                  size_t at, uint64_t row)
@@ -139,6 +160,8 @@ struct ks_sql_value ks_scan_cell(const struct ks_trace *trace, enum ks_table_id 
                            : unless(ks_trace_track(trace, (uint32_t)number)->number, -1);
     case KS_SHOWN_COLLECTIVE_TEXT:
     case KS_SHOWN_COLLECTIVE_NUMBER: return collective_cell(trace, number, column);
+    case KS_SHOWN_REGION_TEXT:
+    case KS_SHOWN_OTHER_TEXT: return slice_text(trace, number, column, cells, at);
     }
     return ks_sql_integer(number);
 }
@@ -211,9 +234,13 @@ static const struct ks_scan_column slice_columns[] = {
     INTEGER("python_parent_id", KS_SLICE_COL_parent_aux, MINUS,
             "python_function: aux of the frame that called"),
     TEXT("input_shapes", KS_SLICE_COL_dims, TEXT, "shapes of the inputs, as torch prints them"),
-    TEXT("input_types", KS_SLICE_COL_types, TEXT, "types of the inputs, as JSON"),
-    TEXT("concrete_inputs", KS_SLICE_COL_concrete, TEXT,
+    TEXT("input_types", KS_SLICE_COL_types, OTHER_TEXT, "types of the inputs, as JSON"),
+    TEXT("concrete_inputs", KS_SLICE_COL_concrete, OTHER_TEXT,
          "values of inputs, as JSON; python_function: the line it was called from"),
+    TEXT("region_category", KS_SLICE_COL_types, REGION_TEXT,
+         "region: what kind of work it is, as the program says"),
+    TEXT("region_values", KS_SLICE_COL_concrete, REGION_TEXT,
+         "region: what the program noted in it, as JSON"),
     FLAG("is_unfinished", KS_SLICE_COL_flags, KS_SLICE_UNFINISHED,
          "1: the file holds no end, dur_ns is 0"),
     FLAG("is_async", KS_SLICE_COL_flags, KS_SLICE_ASYNC, "1: overlaps freely with others"),
@@ -302,7 +329,8 @@ static const struct ks_scan_column link_columns[] = {
     [KS_TABLE_##table_] = {#table_, meaning_, table_##_columns, KS_COUNT_OF(table_##_columns)}
 
 static const struct ks_scan_shape shapes[KS_TABLE_COUNT] = {
-    SHAPE(slice, "What the host did: operators, runtime calls, annotations, Python functions"),
+    SHAPE(slice,
+          "What the host did: operators, runtime calls, annotations, Python functions, regions"),
     SHAPE(gpu, "What devices did: kernels, copies, sets, waits, annotations"),
     SHAPE(memory, "What allocators did"),
     SHAPE(mark, "Instants and samples of counters"),

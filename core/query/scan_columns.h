@@ -20,6 +20,8 @@ enum ks_shown {
     KS_SHOWN_TRACK_NUMBER,      /* of the track; -1: NULL */
     KS_SHOWN_COLLECTIVE_TEXT,   /* `detail`: offset in ks_collective */
     KS_SHOWN_COLLECTIVE_NUMBER, /* the same; -1: NULL */
+    KS_SHOWN_REGION_TEXT,       /* string id of a region; of other slices: NULL */
+    KS_SHOWN_OTHER_TEXT,        /* the other way round */
 };
 
 /* What an equality or a bound of a column is good for. */
@@ -52,6 +54,9 @@ struct ks_scan_shape {
 };
 
 const struct ks_scan_shape *ks_scan_shape(enum ks_table_id table);
+
+/* Which columns of the store must be pinned for the cell. */
+uint64_t ks_scan_column_bits(const struct ks_scan_column *column);
 
 /* A number of a pinned column as int64 (a double: its value cut off). `at` counts from the first
  * row that the scan shows. */

@@ -338,9 +338,7 @@ void ks_scan_plan_read(const struct ks_trace *trace, enum ks_table_id table, con
     uint64_t used = strtoull(text, &rest, 16);
     for (size_t i = 0; i < shape->column_count; i++) {
         /* The last bit stands for all columns from 63 on, of which there are none. */
-        if ((used >> i & 1) && shape->columns[i].column != KS_NO_COLUMN) {
-            plan->columns |= KS_COLUMN_BIT(shape->columns[i].column);
-        }
+        plan->columns |= (used >> i & 1) ? ks_scan_column_bits(&shape->columns[i]) : 0;
     }
     const char *at = rest;
     for (int i = 0; i < count; i++) {

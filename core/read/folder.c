@@ -49,8 +49,9 @@ static bool ends_with(const char *name, const char *end)
 
 static bool is_trace_name(const char *name)
 {
-    return name[0] != '.' && (ends_with(name, ".json") || ends_with(name, ".json.gz") ||
-                              ends_with(name, ".json.zst") || ends_with(name, ".trace"));
+    return name[0] != '.' &&
+           (ends_with(name, ".json") || ends_with(name, ".json.gz") ||
+            ends_with(name, ".json.zst") || ends_with(name, ".trace") || ends_with(name, ".ksrec"));
 }
 
 /* `kscope run` leaves its report beside the traces: report.json, report.window2.json, ... */
@@ -140,8 +141,8 @@ enum ks_status ks_file_list_add(struct ks_file_list *files, const char *path,
         }
         if (files->count == first) {
             return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,
-                           "Cannot find a trace in the folder: no name ends in .json, .json.gz or "
-                           ".json.zst");
+                           "Cannot find a trace in the folder: no name ends in .json, .json.gz, "
+                           ".json.zst or .ksrec");
         }
         qsort(files->list + first, files->count - first, sizeof(*files->list), compare_paths);
         return KS_OK;

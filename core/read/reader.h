@@ -80,5 +80,6 @@ const struct ks_reader *ks_reader_find(struct ks_str head);
 extern const struct ks_reader ks_reader_kineto;          /* Kineto and Chrome JSON */
 extern const struct ks_reader ks_reader_execution_trace; /* recognised and named, not read */
 extern const struct ks_reader ks_reader_memory_timeline; /* recognised and named, not read */
+extern const struct ks_reader ks_reader_recording;       /* what our own recorder writes */
 
 #endif

@@ -2,6 +2,7 @@
 #include "read/reader.h"
 
 static const struct ks_reader *const READERS[] = {
+    &ks_reader_recording,
     &ks_reader_execution_trace,
     &ks_reader_memory_timeline,
     &ks_reader_kineto,

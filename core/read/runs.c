@@ -71,6 +71,8 @@ struct runs {
     int64_t *world_sizes; /* by run: -1, none says */
     size_t run_count;
     size_t run_capacity;
+    struct ks_map processes;     /* (run, pid) -> 1: of a source */
+    struct ks_map process_ranks; /* (pid) -> 1 + rank that a source with this pid has */
 };
 
 static const struct ks_source *timed_source(const struct runs *runs, const struct rank_files *files,
@@ -192,6 +194,145 @@ static enum ks_status place_source(struct runs *runs, uint32_t index, struct ks_
     return has_time(s) ? add_timed(runs, files, index, s, err) : KS_OK;
 }
 
+/* A file for numbering: those of a rank in a run by time, equal times by input order. */
+struct cycle {
+    const struct ks_source *source;
+    uint32_t index;
+};
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_bases(const void *left, const void *right)
+{
+    const struct cycle *a = left;
+    const struct cycle *b = right;
+    int order = compare_numbers(a->source->base_ns, b->source->base_ns);
+    return order ? order : compare_numbers(a->index, b->index);
+}
+
+/* ------------------------------------------------------------ recordings beside traces */
+
+static enum ks_status note_process(struct runs *runs, const struct ks_source *s, int64_t pid,
+                                   struct ks_err *err)
+{
+    if (pid == 0) {
+        return KS_OK;
+    }
+    bool is_new = false;
+    uint64_t *known = ks_map_put(&runs->processes, (uint64_t)s->run, (uint64_t)pid, NULL);
+    uint64_t *rank = ks_map_put(&runs->process_ranks, (uint64_t)pid, 0, &is_new);
+    if (!known || !rank) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep runs: count=%zu",
+                       runs->run_count);
+    }
+    *known = 1;
+    *rank = is_new ? (uint64_t)(s->rank + 1) : *rank;
+    return KS_OK;
+}
+
+static bool has_process(const struct runs *runs, size_t run, int64_t pid)
+{
+    return pid != 0 && ks_map_find(&runs->processes, run + 1, (uint64_t)pid) != NULL;
+}
+
+/* Is it of a process of the run, or of a child of one? */
+static bool is_related(const struct runs *runs, size_t run, const struct ks_source *s)
+{
+    return has_process(runs, run, s->pid) || has_process(runs, run, s->parent_pid);
+}
+
+/* A process lies beside those of other ranks, and beside traces that do not say whose they are. */
+static bool fits_recording(const struct runs *runs, size_t run, const struct ks_source *s)
+{
+    int64_t world_size = runs->world_sizes[run];
+    if (world_size >= 0 && s->world_size >= 0 && world_size != s->world_size) {
+        return false;
+    }
+    const struct rank_files *files = find_rank(runs, run, s->rank);
+    return !files || files->pid == 0 || s->pid == 0 || is_related(runs, run, s);
+}
+
+/* The run of its process or else of its parent; or the first that it fits into; or a new one. */
+static enum ks_status choose_recording_run(struct runs *runs, const struct ks_source *s,
+                                           size_t *run, struct ks_err *err)
+{
+    for (*run = 0; *run < runs->run_count; ++*run) {
+        if (is_related(runs, *run, s) && fits_recording(runs, *run, s)) {
+            return KS_OK;
+        }
+    }
+    for (*run = 0; *run < runs->run_count; ++*run) {
+        if (fits_recording(runs, *run, s)) {
+            return KS_OK;
+        }
+    }
+    return add_run(runs, err);
+}
+
+/* Without a rank of its own it has that of its process, or of its parent. */
+static void adopt_rank(const struct runs *runs, struct ks_source *s)
+{
+    const uint64_t *rank = ks_map_find(&runs->process_ranks, (uint64_t)s->pid, 0);
+    rank = rank ? rank : ks_map_find(&runs->process_ranks, (uint64_t)s->parent_pid, 0);
+    if (s->rank < 0 && rank) {
+        s->rank = (int64_t)*rank - 1;
+    }
+}
+
+static enum ks_status place_recording(struct runs *runs, struct ks_source *s, struct ks_err *err)
+{
+    size_t run = 0;
+    adopt_rank(runs, s);
+    KS_TRY(choose_recording_run(runs, s, &run, err));
+    struct rank_files *files = add_rank(runs, run, s->rank, err);
+    if (!files) {
+        return KS_ERR_NOMEM;
+    }
+    files->pid = files->pid != 0 ? files->pid : s->pid;
+    runs->world_sizes[run] = runs->world_sizes[run] >= 0 ? runs->world_sizes[run] : s->world_size;
+    s->run = (int64_t)run + 1;
+    return note_process(runs, s, s->pid, err);
+}
+
+/* Parents begin before their children. */
+static enum ks_status place_recordings(struct runs *runs, uint32_t count, struct ks_err *err)
+{
+    struct cycle *list = ks_alloc((size_t)count + 1, sizeof(*list));
+    enum ks_status status = KS_OK;
+    size_t found = 0;
+    if (!list) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep runs: count=%u", count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ks_source *s = ks_trace_builder_source(runs->builder, i);
+        if (s->run >= 0 && s->is_recording) {
+            list[found++] = (struct cycle){s, i};
+        }
+    }
+    if (found > 1) {
+        qsort(list, found, sizeof(*list), compare_bases);
+    }
+    for (size_t i = 0; i < found && status == KS_OK; i++) {
+        status = place_recording(runs, ks_trace_builder_source(runs->builder, list[i].index), err);
+    }
+    ks_free(list);
+    return status;
+}
+
+static void describe_source(const struct runs *runs, struct ks_source *s, uint32_t good)
+{
+    if (s->rank < 0) {
+        s->rank = ks_rank_from_name(ks_trace_builder_str(runs->builder, s->path));
+        s->counts[KS_STAT_rank_guessed] += s->rank >= 0;
+    }
+    s->is_absolute = s->has_base || (has_time(s) && s->start_ns >= UNIX_TIME_MIN_NS);
+    s->counts[KS_STAT_unaligned_clock] += good > 1 && !s->is_absolute;
+}
+
+/* Traces first: recordings go where the traces of their processes are. */
 static enum ks_status place_sources(struct runs *runs, struct ks_err *err)
 {
     uint32_t count = ks_trace_builder_source_count(runs->builder);
@@ -201,18 +342,15 @@ static enum ks_status place_sources(struct runs *runs, struct ks_err *err)
     }
     for (uint32_t i = 0; i < count; i++) {
         struct ks_source *s = ks_trace_builder_source(runs->builder, i);
-        if (s->run < 0) {
-            continue;
+        if (s->run >= 0) {
+            describe_source(runs, s, good);
         }
-        if (s->rank < 0) {
-            s->rank = ks_rank_from_name(ks_trace_builder_str(runs->builder, s->path));
-            s->counts[KS_STAT_rank_guessed] += s->rank >= 0;
+        if (s->run >= 0 && !s->is_recording) {
+            KS_TRY(place_source(runs, i, err));
+            KS_TRY(note_process(runs, s, s->pid, err));
         }
-        s->is_absolute = s->has_base || (has_time(s) && s->start_ns >= UNIX_TIME_MIN_NS);
-        s->counts[KS_STAT_unaligned_clock] += good > 1 && !s->is_absolute;
-        KS_TRY(place_source(runs, i, err));
     }
-    return KS_OK;
+    return place_recordings(runs, count, err);
 }
 
 /* ------------------------------------------------------------ places in time */
@@ -243,17 +381,6 @@ static void place_unaligned(struct ks_source *s, int64_t first_ns)
     }
 }
 
-/* A file for numbering: those of a rank in a run by time, equal times by input order. */
-struct cycle {
-    const struct ks_source *source;
-    uint32_t index;
-};
-
-static int compare_numbers(int64_t a, int64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int compare_cycles(const void *left, const void *right)
 {
     const struct cycle *a = left;
@@ -278,7 +405,7 @@ static void number_cycles(struct ks_trace_builder *builder, struct cycle *cycles
         if (s->run >= 0) {
             s->cycle = 0;
         }
-        if (s->run >= 0 && has_time(s)) {
+        if (s->run >= 0 && has_time(s) && !s->is_recording) {
             cycles[count++] = (struct cycle){s, i};
         }
     }
@@ -322,6 +449,8 @@ enum ks_status ks_runs_assign(struct ks_trace_builder *builder, int64_t *run_cou
 {
     struct runs runs = {.builder = builder};
     ks_map_init(&runs.index);
+    ks_map_init(&runs.processes);
+    ks_map_init(&runs.process_ranks);
     enum ks_status status = place_sources(&runs, err);
     if (status == KS_OK) {
         status = place_in_time(&runs, err);
@@ -333,5 +462,7 @@ enum ks_status ks_runs_assign(struct ks_trace_builder *builder, int64_t *run_cou
     ks_free(runs.ranks);
     ks_free(runs.world_sizes);
     ks_map_release(&runs.index);
+    ks_map_release(&runs.processes);
+    ks_map_release(&runs.process_ranks);
     return status;
 }

@@ -28,7 +28,8 @@ enum ks_json ks_step_times_take(struct ks_json_cursor *c, struct ks_step_times *
         int64_t value = 0;
         step = ks_json_take_number(c, &value);
         step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
-        if (value > 0 && times->count < KS_STEP_TIMES_MAX) {
+        bool is_time = value > 0 && value <= INT64_MAX / KS_STEP_TIMES_MAX; /* all add up */
+        if (is_time && times->count < KS_STEP_TIMES_MAX) {
             times->list[times->count++] = value;
         }
     }
@@ -46,4 +47,18 @@ int64_t ks_step_times_middle(struct ks_step_times *times)
 {
     qsort(times->list, times->count, sizeof(times->list[0]), compare_int64);
     return times->count > 0 ? times->list[times->count / 2] : 0;
+}
+
+int64_t ks_step_times_stall(struct ks_step_times *times)
+{
+    int64_t usual_ns = ks_step_times_middle(times);
+    int64_t excess_ns = 0;
+    int64_t count = 0;
+    for (size_t i = 0; i < times->count; i++) {
+        if (times->list[i] >= usual_ns + usual_ns / 2) {
+            excess_ns += times->list[i] - usual_ns;
+            count++;
+        }
+    }
+    return count > 0 ? excess_ns / count : 0;
 }

@@ -1,4 +1,4 @@
-/* Lists of work: operators, kernels, copies, links. */
+/* Lists of work: operators, kernels, copies, links, regions. */
 #include "show/lists.h"
 
 /* ------------------------------------------------------------------ operators */
@@ -473,4 +473,78 @@ const struct ks_list ks_list_links = {
     .empty = "The trace holds no launches.",
     .row_count = link_count,
     .row = link_row,
+};
+
+/* ------------------------------------------------------------------ regions */
+
+static size_t region_count(const struct ks_view *view)
+{
+    return view->facts->region_count;
+}
+
+static const void *region_row(const struct ks_view *view, size_t row)
+{
+    return &view->facts->regions[row];
+}
+
+static struct ks_cell region_mean(const struct ks_view *view, size_t row)
+{
+    const struct ks_region_fact *region = &view->facts->regions[row];
+    return ks_cell_ratio((double)region->all_ns, (double)region->calls);
+}
+
+static const struct ks_column region_columns[] = {
+    {.key = "category",
+     .title = "category",
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_ID,
+     KS_COLUMN_OF(ks_region_fact, category),
+     .reason = "the program gave it none"},
+    {.key = "name",
+     .title = "region",
+     .unit = KS_CELL_NAME,
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_ID,
+     KS_COLUMN_OF(ks_region_fact, name),
+     .reason = "it has no name"},
+    {.key = "calls",
+     .title = "calls",
+     .unit = KS_CELL_COUNT,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_region_fact, calls)},
+    {.key = "total_ns",
+     .title = "total",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_region_fact, total_ns)},
+    {.key = "self_ns",
+     .title = "self",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_region_fact, self_ns)},
+    {.key = "mean_ns",
+     .title = "mean",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_REAL,
+     .cell = region_mean},
+    {.key = "min_ns",
+     .title = "min",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_JSON,
+     KS_COLUMN_OF(ks_region_fact, min_ns)},
+    {.key = "max_ns",
+     .title = "max",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_region_fact, max_ns)},
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_regions = {
+    .name = "regions",
+    .columns = region_columns,
+    .empty = "There is no recording with labelled regions.",
+    .row_count = region_count,
+    .row = region_row,
 };

@@ -75,7 +75,8 @@ static void append_source(struct ks_text *out, const struct ks_view *view, uint3
     append_value(out, "status", ks_str_from(ks_view_status(ks_source_status(source))));
     struct ks_unit_text bytes = ks_units_bytes((int64_t)source->bytes);
     struct ks_unit_text events = ks_units_count((int64_t)source->events);
-    ks_text_printf(out, "  %-*s%s in %s of text\n", LABEL_WIDTH, "events", events.text, bytes.text);
+    ks_text_printf(out, "  %-*s%s in %s%s\n", LABEL_WIDTH, "events", events.text, bytes.text,
+                   source->is_recording ? "" : " of text");
     if (source->start_ns != KS_TIME_NONE && source->end_ns != KS_TIME_NONE) {
         struct ks_unit_text span = ks_units_time(source->end_ns - source->start_ns);
         ks_text_printf(out, "  %-*s%s\n", LABEL_WIDTH, "time", span.text);
@@ -93,7 +94,12 @@ static void append_source(struct ks_text *out, const struct ks_view *view, uint3
     for (size_t i = 0; i < source->gpu_count; i++) {
         append_value(out, "gpu", ks_view_str(view, source->gpus[i].name));
     }
-    append_switches(out, source);
+    if (source->is_recording) {
+        append_value(out, "program", ks_view_str(view, source->trace_name));
+        append_value(out, "off", ks_view_str(view, source->off_reason));
+    } else {
+        append_switches(out, source);
+    }
     append_counts(out, source);
     ks_text_append(out, "\n", 1);
 }

@@ -20,6 +20,9 @@ enum {
     INPUTS_MAX = 2,
     DAMAGES_MAX = 3,
     DEVICES_MAX = 4,
+    REGIONS_MAX = 4,
+    REGION_WIDTH = 30, /* of a name, and of a category */
+    REGION_LINES = 3,
     FINDINGS_MAX = 4,
     FINDING_LINES = 5, /* title, saving and place, fix, code */
     TAIL_LINES = 4,    /* what follows the findings */
@@ -698,6 +701,30 @@ static void append_quoted(struct ks_text *text, const char *path)
     ks_text_append(text, "'", 1);
 }
 
+/* Those with the most time: "step (training_loop) 1.80 ms in 2 calls; ..." */
+static void write_regions(struct screen *screen)
+{
+    const struct ks_facts *facts = screen->view->facts;
+    if (facts->region_count == 0) {
+        return;
+    }
+    label(screen, "regions");
+    for (size_t i = 0; i < facts->region_count && i < REGIONS_MAX; i++) {
+        const struct ks_region_fact *region = &facts->regions[i];
+        ks_text_printf(&screen->line, "%s", i > 0 ? "; " : "");
+        ks_plain_append_fit(&screen->line, ks_view_str(screen->view, region->name), REGION_WIDTH);
+        if (region->category.v != 0) {
+            ks_text_printf(&screen->line, " (");
+            ks_plain_append_fit(&screen->line, ks_view_str(screen->view, region->category),
+                                REGION_WIDTH);
+            ks_text_printf(&screen->line, ")");
+        }
+        ks_text_printf(&screen->line, " %s in %s call%s", ks_units_time(region->total_ns).text,
+                       ks_units_count(region->calls).text, region->calls == 1 ? "" : "s");
+    }
+    wrap(screen, LABEL_WIDTH, REGION_LINES);
+}
+
 static void write_next(struct screen *screen)
 {
     const struct ks_view *view = screen->view;
@@ -705,11 +732,12 @@ static void write_next(struct screen *screen)
     if (view->path_count == 0 || strcmp(view->paths[0], "-") == 0) {
         return;
     }
-    const char *table =
-        facts->kernel_count > 0 ? "report --table kernels" : "report --table operators";
+    const char *table = facts->kernel_count > 0     ? "report --table kernels"
+                        : facts->operator_count > 0 ? "report --table operators"
+                        : facts->region_count > 0   ? "report --table regions"
+                                                    : "info";
     label(screen, "next");
-    ks_text_printf(&screen->out, "kscope %s ",
-                   facts->operator_count + facts->kernel_count > 0 ? table : "info");
+    ks_text_printf(&screen->out, "kscope %s ", table);
     for (size_t i = 0; i < view->path_count && i < 2; i++) {
         ks_text_append(&screen->out, " ", i > 0);
         append_quoted(&screen->out, view->paths[i]);
@@ -736,6 +764,7 @@ enum ks_status ks_report_write_screen(const struct ks_view *view,
     write_steps(&screen);
     write_devices(&screen);
     write_idle(&screen);
+    write_regions(&screen);
     write_findings(&screen);
     write_opportunities(&screen);
     write_fine(&screen);

@@ -3,7 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
+#include "show/plain.h"
 #include "show/units.h"
+
+enum { CATEGORY_WIDTH = 40 };
 
 const char *ks_verdict_word(enum ks_bound bound)
 {
@@ -78,6 +82,25 @@ static void write_sentence(const struct ks_view *view, int64_t part_ns, struct k
              words[verdict->bound].before, part.text, share.text, after);
 }
 
+/* A recording alone holds no steps: what its regions say. The category is any text. */
+static void write_regions(const struct ks_view *view, struct ks_verdict *verdict)
+{
+    const struct ks_facts *facts = view->facts;
+    struct ks_text category;
+    struct ks_unit_text self = ks_units_time(facts->region_category_ns);
+    struct ks_unit_text share =
+        ks_units_share((double)facts->region_category_ns / (double)facts->region_self_ns);
+    ks_text_init(&category);
+    ks_plain_append_fit(&category, ks_view_str(view, facts->region_category), CATEGORY_WIDTH);
+    bool is_named = category.len > 0 && !category.failed;
+    snprintf(verdict->text, sizeof(verdict->text),
+             "Of the time in labelled regions, %.*s %s most by %s: %s (%s).",
+             is_named ? (int)category.len : (int)KS_STR("those without a category").len,
+             is_named ? category.ptr : "those without a category", is_named ? "takes" : "take",
+             is_named ? "itself" : "themselves", self.text, share.text);
+    ks_text_release(&category);
+}
+
 void ks_verdict_compute(const struct ks_view *view, struct ks_verdict *verdict)
 {
     *verdict = (struct ks_verdict){.share = (double)NAN, .step_ns = ks_view_step_ns(view)};
@@ -88,6 +111,10 @@ void ks_verdict_compute(const struct ks_view *view, struct ks_verdict *verdict)
     }
     int64_t bound_ns[KS_BOUND_COUNT] = {0};
     int64_t total_ns = add_up(view, bound_ns);
+    if (total_ns <= 0 && view->facts->region_category_ns > 0) {
+        write_regions(view, verdict);
+        return;
+    }
     if (total_ns <= 0) {
         snprintf(verdict->text, sizeof(verdict->text),
                  "No step was found that lasts some time, so there is none to explain.");

@@ -213,6 +213,7 @@ enum ks_status ks_trace_builder_source_open(struct ks_trace_builder *builder, st
         .path = path_id,
         .rank = -1,
         .world_size = -1,
+        .worker = -1,
         .start_ns = KS_TIME_NONE,
         .end_ns = KS_TIME_NONE,
         .run = 1,

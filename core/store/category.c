@@ -83,6 +83,7 @@ const char *ks_category_name(enum ks_category category)
         [KS_CATEGORY_PYTHON] = "python_function",
         [KS_CATEGORY_OVERHEAD] = "overhead",
         [KS_CATEGORY_TRACE] = "Trace",
+        [KS_CATEGORY_REGION] = "region",
         [KS_CATEGORY_OTHER_HOST] = "other",
         [KS_CATEGORY_KERNEL] = "kernel",
         [KS_CATEGORY_MEMCPY] = "gpu_memcpy",

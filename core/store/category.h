@@ -13,6 +13,7 @@ enum ks_category {
     KS_CATEGORY_PYTHON,     /* python_function */
     KS_CATEGORY_OVERHEAD,   /* the profiler itself */
     KS_CATEGORY_TRACE,      /* span of the recording, in no sum */
+    KS_CATEGORY_REGION,     /* a region of the program, as our recorder saw it */
     KS_CATEGORY_OTHER_HOST, /* anything else on a host thread */
     KS_CATEGORY_KERNEL,     /* first of the GPU side */
     KS_CATEGORY_MEMCPY,

@@ -281,10 +281,16 @@ struct ks_source {
     bool has_cut_step;          /* `kscope run` ended the window inside a step ... */
     int64_t cut_step;           /* ... of this number */
     int64_t unprofiled_step_ns; /* of the same run without a profiler; 0 unknown */
+    /* How much longer than that the long ones last behind the window; 0: none is, or unknown. */
+    int64_t unprofiled_stall_ns;
     struct ks_process_use process;
     struct ks_clock_use clocks;
     struct ks_compiler_use compiler;
     struct ks_strid graph_break_reason; /* the most frequent one, 0 unknown */
+    bool is_recording;                  /* of our own recorder: lies beside traces of its process */
+    int64_t parent_pid;                 /* of a recording; 0 unknown */
+    int64_t worker;                     /* number of the DataLoader worker that it is; -1 none */
+    struct ks_strid off_reason;         /* why it was turned off, 0: it was not */
     bool is_running;                    /* the process that recorded it is still at work */
     int64_t run;                        /* 1-based run this file belongs to */
     int64_t cycle;                      /* 0-based window of its rank within the run */

@@ -42,6 +42,17 @@ def test_instructions_are_counted(tmp_path):
     assert name == "A.recompiles.good" and int(events) > 100 and 500 < int(count) < 50000
 
 
+def test_part_of_advice_is_measured(tmp_path):
+    command = [sys.executable, str(ROOT / "bench" / "advice_share.py"), "--tiny"]
+    command += ["--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if shutil.which("valgrind") is None:
+        assert done.returncode == 1 and "valgrind" in done.stderr
+        return
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert 0.1 < float(done.stdout.split()[2]) < 50
+
+
 def test_growth_is_shown(tmp_path):
     command = [sys.executable, str(ROOT / "bench" / "growth.py"), "--tiny"]
     command += ["--folder", str(tmp_path)]

@@ -199,6 +199,33 @@ def table_of(rows, others=()):
     return "\n".join([line_of(HEAD), "|" + "---|" * len(HEAD), *lines])
 
 
+def is_first(place, others):
+    """Nothing stands before the finding but what the program's other faults are."""
+    return place is not None and place - 1 == sum(other < place for other in others)
+
+
+def summary_of(lines):
+    """What the lines of the table say together, as two sentences."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    rows = [cells for cells in rows if not cells[2].startswith(("left out", "no rule", "failed"))]
+    places = [int(cells[3]) if cells[3].isdigit() else None for cells in rows]
+    firsts = 0
+    for row, place in zip(rows, places, strict=True):
+        beside = [
+            other
+            for cells, other in zip(rows, places, strict=True)
+            if cells[0] == row[0] and cells is not row and other is not None
+        ]
+        firsts += is_first(place, beside)
+    found = sum(place is not None for place in places)
+    judged = [cells[6] for cells in rows if cells[6] == "yes" or cells[6].startswith("off")]
+    return (
+        f"{found} of {len(rows)} faults are found, {firsts} of them first, or behind other faults"
+        f" of the same program only; {sum(place is not None and place <= 3 for place in places)}"
+        f" within three. {judged.count('yes')} of {len(judged)} savings hold."
+    )
+
+
 def place_of(line):
     """The place in the catalog of the program that a line of the table is about, if any."""
     return ORDER.get(line.split("|")[1].strip()) if line.startswith("|") else None
@@ -214,7 +241,9 @@ def rewrite(page, device, rows):
         raise Failed(f"{page} has no place between {begin} and {end}")
     new = {None, *(ORDER[row["program"]] for row in rows)}
     others = [line for line in old.splitlines() if place_of(line) not in new]
-    page.write_text(f"{before}{begin}\n{table_of(rows, others)}\n{end}{after}", encoding="utf-8")
+    table = table_of(rows, others)
+    summary = summary_of([line for line in table.splitlines() if place_of(line) is not None])
+    page.write_text(f"{before}{begin}\n{summary}\n\n{table}\n{end}{after}", encoding="utf-8")
 
 
 def chosen(options):
@@ -252,7 +281,9 @@ def main():
                 for miss in row["misses"]:
                     print(f"  MISSED: {miss}", flush=True)
             (options.out / "faults.json").write_text(json.dumps(rows, indent=1) + "\n")
-    (options.out / "faults.txt").write_text(table_of(rows) + "\n", encoding="utf-8")
+    table = table_of(rows)
+    (options.out / "faults.txt").write_text(table + "\n", encoding="utf-8")
+    print(summary_of([line for line in table.splitlines() if place_of(line) is not None]))
     if options.docs:
         rewrite(options.docs, options.device, rows)
     missed = sum(bool(row["misses"]) for row in rows)

@@ -17,6 +17,7 @@ KSCOPE = os.environ.get("KSCOPE_BIN", str(HERE.parents[1] / "build" / "kscope"))
 sys.path.insert(0, str(HERE))
 
 from catalog import PROGRAMS  # noqa: E402
+from run_faults import summary_of  # noqa: E402
 
 RULES = ("input.starved", "host.python_gap", "memory.growth")
 
@@ -125,23 +126,39 @@ def test_table_in_the_page(tmp_path):
     check(tmp_path, "input_storage", bad, report(), "--docs", page)
     text = page.read_text()
     assert "| input_storage | input.starved | yes (storage) | 1 | 8.0 to 11.0 | - |" in text
-    assert text.startswith("a\n<!-- faults: cpu -->\n| program |") and "old" not in text
+    assert text.startswith("a\n<!-- faults: cpu -->\n1 of 1 faults are found, 1 of them first, or")
+    assert " within three. 0 of 0 savings hold.\n\n| program |" in text and "\nold" not in text
     assert text.endswith("<!-- end -->\nb\n<!-- faults: cuda -->\nkept\n")
 
 
 def test_other_programs_stay_in_the_table(tmp_path):
     page = tmp_path / "page.md"
-    lines = ["| input_decode | old |", "| input_storage | old |", "| memory_growth | old |"]
+    names = ("input_decode", "input_storage", "memory_growth")
+    lines = [f"| {name} | old | no | - | - | - | - | - |" for name in names]
     page.write_text("\n".join(["<!-- faults: cpu -->", "| program |", *lines, "<!-- end -->"]))
     bad = report(finding("input.starved", cause="decode"))
     check(tmp_path, "input_decode", bad, report(), "--docs", page)
-    names = [line.split("|")[1:3] for line in page.read_text().splitlines()[3:-1]]
+    text = page.read_text()
+    assert text.splitlines()[1].startswith("1 of 3 faults are found, 1 of them first")
+    names = [line.split("|")[1:3] for line in text.splitlines()[5:-1]]
     cells = [tuple(cell.strip() for cell in pair) for pair in names]
     assert cells == [
         ("input_storage", "old"),
         ("input_decode", "input.starved"),
         ("memory_growth", "old"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("places", "firsts"),
+    [((1, 2, None), 2), ((2, 3, None), 0), ((1, 3, 2), 3), ((3, 1, None), 1), ((None,) * 3, 0)],
+)
+def test_faults_beside_each_other_are_all_first(places, firsts):
+    row = "| many | x | yes | {} | 1.0 to 2.0 | 3.0 of 9.0 | off by 1.0 | silent |"
+    other = "| one | x | yes | 2 | 1.0 to 2.0 | 1.5 of 9.0 | yes | silent |"
+    said = summary_of([*(row.format(place or "-") for place in places), other])
+    assert f", {firsts} of them first" in said
+    assert said.endswith(" 1 of 4 savings hold.")
 
 
 def test_unknown_program(tmp_path):

@@ -7,16 +7,28 @@
 
 enum { HEAD_SIZE = 256 * 1024 };
 
-/* One window in a block of exactly its size. */
+/* A block of exactly the size of a window; NULL: no memory. */
+static char *copy_padded(struct ks_str bytes, struct ks_err *err)
+{
+    char *copy = malloc(bytes.len + KS_WINDOW_PAD);
+    if (!copy) {
+        (void)ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot copy window: size=%zu", bytes.len);
+        return NULL;
+    }
+    if (bytes.len > 0) {
+        memcpy(copy, bytes.ptr, bytes.len);
+    }
+    memset(copy + bytes.len, 0, KS_WINDOW_PAD);
+    return copy;
+}
+
+/* One window in such a block. */
 static enum ks_status push_copy(const struct ks_reader *reader, void *state, struct ks_str bytes,
                                 const struct ks_window *from, size_t *used, struct ks_err *err)
 {
-    char *copy = calloc(1, from->size + KS_WINDOW_PAD);
+    char *copy = copy_padded((struct ks_str){bytes.ptr + from->offset, from->size}, err);
     if (!copy) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot copy window: size=%zu", from->size);
-    }
-    if (from->size > 0) {
-        memcpy(copy, bytes.ptr + from->offset, from->size);
+        return KS_ERR_NOMEM;
     }
     struct ks_window window = *from;
     window.ptr = copy;
@@ -52,14 +64,12 @@ static enum ks_status push_all(const struct ks_reader *reader, void *state, stru
 static enum ks_status read_source(struct ks_str bytes, const struct read_bytes_options *options,
                                   const struct ks_reader_context *context, struct ks_err *err)
 {
-    char *copy = calloc(1, bytes.len + KS_WINDOW_PAD);
+    struct ks_str head = {bytes.ptr, bytes.len < HEAD_SIZE ? bytes.len : HEAD_SIZE};
+    char *copy = copy_padded(head, err);
     if (!copy) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot copy input");
+        return KS_ERR_NOMEM;
     }
-    if (bytes.len > 0) {
-        memcpy(copy, bytes.ptr, bytes.len);
-    }
-    struct ks_str head = {copy, bytes.len < HEAD_SIZE ? bytes.len : HEAD_SIZE};
+    head.ptr = copy;
     const struct ks_reader *reader = ks_reader_find(head);
     void *state = NULL;
     enum ks_status status =

@@ -168,8 +168,10 @@ void facts_fixture_compute(struct facts_fixture *fixture, const struct ks_scope 
 {
     struct ks_err err = {0};
     struct ks_scope all = {0};
+    const struct ks_facts_help help = {.uses_two_threads = true};
     facts_fixture_seal(fixture);
-    must(ks_facts_compute(fixture->trace, scope ? scope : &all, &fixture->facts, &err), &err);
+    must(ks_facts_compute_with(fixture->trace, scope ? scope : &all, &help, &fixture->facts, &err),
+         &err);
 }
 
 void facts_fixture_release(struct facts_fixture *fixture)

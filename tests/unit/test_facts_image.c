@@ -1,7 +1,8 @@
 /* Goal: facts and findings are the same after a way through a file, for every trace that we have.
  * Method: for each trace in tests/data: compute, write, read, and write what was read again; both
  * files must be equal, which they are only when each array, text and reference came back. A file
- * whose bytes are changed, or that is of another trace, must be refused. */
+ * whose bytes are changed, or that is of another trace, must be refused. Two threads give the same
+ * as one. */
 #include "cache/facts_file.h"
 
 #include <dirent.h>
@@ -22,19 +23,26 @@ struct results {
     struct ks_findings findings;
 };
 
+static void compute(struct results *results, bool uses_two_threads)
+{
+    struct ks_scope scope = {.group_by_shape = true};
+    const struct ks_facts_help help = {.uses_two_threads = uses_two_threads};
+    assert_int_equal(ks_facts_compute_with(results->trace, &scope, &help, &results->facts, NULL),
+                     KS_OK);
+    assert_int_equal(ks_findings_compute(&results->facts, &results->findings, NULL), KS_OK);
+}
+
 static void results_init(struct results *results, const char *path)
 {
     struct ks_trace_builder *builder = NULL;
     struct ks_trace_options options = {0};
     struct ks_read_options read = {.paths = &path, .path_count = 1};
-    struct ks_scope scope = {.group_by_shape = true};
     int64_t run = 0;
     *results = (struct results){0};
     assert_int_equal(ks_trace_builder_create(&options, &builder, NULL), KS_OK);
     assert_int_equal(ks_read_paths(&read, builder, &run, NULL), KS_OK);
     assert_int_equal(ks_trace_builder_seal(builder, run, &results->trace, NULL), KS_OK);
-    assert_int_equal(ks_facts_compute(results->trace, &scope, &results->facts, NULL), KS_OK);
-    assert_int_equal(ks_findings_compute(&results->facts, &results->findings, NULL), KS_OK);
+    compute(results, false);
 }
 
 static void results_release(struct results *results)
@@ -64,6 +72,21 @@ static char *read_file(int fd, size_t *size)
     return bytes;
 }
 
+static void check_two_threads(struct ks_trace *trace, const char *expected, size_t size)
+{
+    struct results results = {.trace = trace};
+    size_t got_size = 0;
+    compute(&results, true);
+    int fd = write_file(&results);
+    char *got = read_file(fd, &got_size);
+    (void)close(fd);
+    assert_int_equal(got_size, size);
+    assert_memory_equal(got, expected, size);
+    results.trace = NULL;
+    results_release(&results);
+    free(got);
+}
+
 static void check_trace(const char *path)
 {
     struct results results;
@@ -75,6 +98,7 @@ static void check_trace(const char *path)
     assert_int_equal(
         ks_facts_file_read(fd, TRACE_ID, back.trace, &back.facts, &back.findings, NULL), KS_OK);
     (void)close(fd);
+    check_two_threads(results.trace, first, sizes[0]);
     results.trace = NULL;
     results_release(&results); // what points there still is seen by sanitizers
     fd = write_file(&back);

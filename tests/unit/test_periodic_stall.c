@@ -12,6 +12,7 @@ enum { STEPS = 13, US = 1000, USUAL = 100 };
 
 static struct facts_fixture f;
 static struct ks_findings findings;
+static int64_t timed_ns; /* what the long steps took more when nothing recorded them */
 
 /* A step of 100 us with a kernel of 50, and `code` us of code before it; or a kernel that is longer
  * by that much. */
@@ -40,6 +41,7 @@ static const struct ks_finding *build(const char *longer, int64_t steps, int64_t
     struct ks_err err = {0};
     int64_t at = 0;
     facts_fixture_init(&f, 0, 0);
+    f.source->unprofiled_stall_ns = timed_ns;
     for (int64_t i = 0; i < steps; i++) {
         char mark[8];
         snprintf(mark, sizeof(mark), " %d ", (int)i);
@@ -67,6 +69,21 @@ static void test_every_fourth(void **state)
     assert_true(facts_fixture_evidence(finding, "longer_by") == 400 * US);
     assert_int_equal(finding->where.step_count, 3);
     assert_int_equal(finding->where.steps[1], 6);
+    assert_in_range(finding->saving.high_ns, 94 * US, 95 * US); /* the GPU idles no longer */
+    assert_int_equal(finding->saving.low_ns, 50 * US);
+    release();
+}
+
+/* Without the profiler these steps take 200 us more than others, every fourth time. */
+static void test_steps_timed_behind_the_window(void **state)
+{
+    (void)state;
+    timed_ns = 200 * US;
+    const struct ks_finding *finding = build(" 2  6  10 ", STEPS, 400, false, RULE_FIRES);
+    timed_ns = 0;
+    assert_int_equal(finding->saving.high_ns, 50 * US);
+    assert_int_equal(finding->saving.low_ns, 25 * US);
+    assert_in_range(finding->saving_in_trace.high_ns, 94 * US, 95 * US);
     release();
 }
 
@@ -98,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_fourth),
+        cmocka_unit_test(test_steps_timed_behind_the_window),
         cmocka_unit_test(test_other_long_steps),
         cmocka_unit_test(test_few_steps),
     };

@@ -64,6 +64,20 @@ static void test_step_time(void **state)
     assert_int_equal(status.process.state, KS_RUN_UNKNOWN);
 }
 
+/* One in three lasts 60 longer than 40, the other 70; 59 is not long. */
+static void test_stalls(void **state)
+{
+    (void)state;
+    static struct ks_run_status status;
+    static const char STALLS[] =
+        "{\"schema\": \"kinetoscope.run/1\", \"unprofiled_step_after_ns\": "
+        "[40, 40, 100, 40, 59, 110, 40, 9223372036854775807, 40]}";
+    assert_true(parse(STALLS, sizeof(STALLS) - 1, &status));
+    assert_int_equal(status.after.count, 8); /* as long as this is no step */
+    assert_int_equal(ks_step_times_stall(&status.after), 65);
+    assert_int_equal(ks_step_times_stall(&status.before), 0);
+}
+
 static void test_cut(void **state)
 {
     (void)state;
@@ -164,9 +178,9 @@ static int remove_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),  cmocka_unit_test(test_step_time),
-        cmocka_unit_test(test_cut),   cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_good),    cmocka_unit_test(test_step_time),
+        cmocka_unit_test(test_stalls),  cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_foreign), cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

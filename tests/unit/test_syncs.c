@@ -200,8 +200,8 @@ static void compute_with_places(void)
 {
     struct ks_scope all = {0};
     facts_fixture_seal(&f);
-    assert_int_equal(ks_facts_compute_with_places(f.trace, &all, &framed.facts, &f.facts, NULL),
-                     KS_OK);
+    const struct ks_facts_help help = {.framed = &framed.facts};
+    assert_int_equal(ks_facts_compute_with(f.trace, &all, &help, &f.facts, NULL), KS_OK);
 }
 
 /* Two waits a step at two places; `odd`: the step with frames has a third. */

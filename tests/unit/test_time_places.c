@@ -136,7 +136,8 @@ static void test_from_another_recording(void **state)
     facts_fixture_init(&f, 0, 0);
     FACTS_HOST(&f, {1, NOTE, "ProfilerStep#1", 0, 100 MS}, {1, OP, "aten::mm", 40 MS, 10 MS});
     facts_fixture_seal(&f);
-    assert_int_equal(ks_facts_compute_with_places(f.trace, &all, &framed, &f.facts, &err), KS_OK);
+    const struct ks_facts_help help = {.framed = &framed};
+    assert_int_equal(ks_facts_compute_with(f.trace, &all, &help, &f.facts, &err), KS_OK);
     facts_fixture_release(&other); /* what was taken is copied */
     check(KS_TIME_DATA, "data.py", 10);
     check(KS_TIME_QUIET, "log.py", 3);

@@ -1,0 +1,488 @@
+/* The lock is held on all slow paths and over a fork. It knows its owner, so that a signal handler
+ * that records while its thread holds it loses its event instead of waiting for ever. */
+#include "capture/shared/recorder.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "capture/shared/bus_guard.h"
+#include "capture/shared/items.h"
+#include "capture/shared/keeper.h"
+#include "capture/shared/lanes.h"
+#include "capture/shared/names.h"
+#include "capture/shared/recording_file.h"
+#include "capture/shared/ticks.h"
+
+enum { FOLDER_SIZE = 3072 };
+
+static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static struct ks_recording_file file = {.fd = -1};
+static struct ks_items items;
+static struct ks_names names;
+static char folder[FOLDER_SIZE];
+static struct ks_capture_options wanted;
+static _Atomic bool is_on;
+static bool wants_file; /* a child that has recorded nothing yet */
+static bool is_full;    /* until the keeper has looked again */
+static bool is_tsc;
+static _Atomic uint32_t generation;
+static uint32_t numbers;     /* of lanes, given out in this file */
+static uint64_t lost_before; /* by files that are closed */
+static struct ks_lane no_lane;
+
+/* ------------------------------------------------------------------ slots of a thread */
+
+static struct ks_wire_event *events_of(struct ks_wire_slot *slot)
+{
+    return (struct ks_wire_event *)(void *)(slot + 1);
+}
+
+static struct ks_wire_slot *take_slot(enum ks_wire_slot_kind kind, uint32_t number,
+                                      uint32_t sequence, uint64_t lost)
+{
+    const struct ks_wire_slot head = {
+        .kind = (uint16_t)kind,
+        .lane = number,
+        .sequence = sequence,
+        .tid = (uint32_t)gettid(),
+        .start_tick = ks_ticks(is_tsc),
+        .lost = lost,
+    };
+    struct ks_wire_slot *slot = is_full ? NULL : ks_recording_file_take(&file, &head);
+    is_full = !slot;
+    return slot;
+}
+
+/* Its thread may be writing: what is published counts. */
+static void close_lane(struct ks_lane *lane)
+{
+    if (!lane->slot || lane->generation != atomic_load(&generation)) {
+        return;
+    }
+    const struct ks_wire_event *events = events_of(lane->slot);
+    uint32_t count = 0;
+    while (count < KS_WIRE_PAYLOAD_SIZE / sizeof(*events) &&
+           __atomic_load_n(&events[count].word, __ATOMIC_ACQUIRE) != 0) {
+        count++;
+    }
+    lane->slot->size = count * (uint32_t)sizeof(*events);
+    ks_recording_file_seal(lane->slot);
+    lane->slot = NULL;
+}
+
+/* What a thread wrote into the rest of a slot after it was sealed by a stop. */
+static uint64_t written_behind_seal(const struct ks_lane *lane)
+{
+    if (!lane->slot || !lane->window.next) {
+        return 0;
+    }
+    const struct ks_wire_event *end = events_of(lane->slot) + lane->slot->size / sizeof(*end);
+    return lane->window.next > end ? (uint64_t)(lane->window.next - end) : 0;
+}
+
+static void join_file(struct ks_lane *lane)
+{
+    uint32_t now = atomic_load(&generation);
+    if (lane->generation != now) {
+        lane->lost = written_behind_seal(lane);
+        lost_before += lane->lost;
+        lane->generation = now;
+        lane->number = ++numbers;
+        lane->sequence = 0;
+        lane->dropped_depth = 0;
+        lane->slot = NULL;
+    }
+}
+
+static bool open_slot(struct ks_lane *lane)
+{
+    join_file(lane);
+    close_lane(lane);
+    lane->window.next = lane->window.end = NULL;
+    struct ks_wire_slot *slot = take_slot(KS_WIRE_EVENTS, lane->number, lane->sequence, lane->lost);
+    if (!slot) {
+        return false;
+    }
+    lane->sequence++;
+    lane->slot = slot;
+    lane->window.next = events_of(slot);
+    lane->window.end = lane->window.next + KS_WIRE_PAYLOAD_SIZE / sizeof(*lane->window.next);
+    return true;
+}
+
+static void end_thread(struct ks_lane *lane)
+{
+    if (pthread_mutex_lock(&lock) == 0) {
+        close_lane(lane);
+        lane->window.next = lane->window.end = NULL;
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+/* ------------------------------------------------------------------ beginning and ending */
+
+static void put_names(void)
+{
+    for (uint32_t id = 1; id <= names.text_count; id++) {
+        uint32_t length = 0;
+        const char *text = ks_names_bytes(&names, id, &length);
+        ks_items_put_text(&items, id, text, length);
+    }
+    for (uint32_t id = 1; id <= names.site_count; id++) {
+        const struct ks_name_site *site = &names.sites[id - 1];
+        const struct ks_wire_site item = {id, site->name, site->category, 0};
+        ks_items_put(&items, KS_WIRE_SITE, &item, sizeof(item));
+    }
+}
+
+static struct ks_wire_slot *take_items_slot(uint32_t sequence, uint64_t lost)
+{
+    return take_slot(KS_WIRE_ITEMS, 1, sequence, lost);
+}
+
+static int begin(char reason[KS_CAPTURE_REASON_SIZE])
+{
+    lost_before = 0;
+    is_full = false;
+    if (ks_recording_file_create(&file, &wanted, reason) != 0) {
+        return -1;
+    }
+    atomic_fetch_add(&generation, 1);
+    numbers = 1; /* that of items */
+    ks_items_init(&items, take_items_slot);
+    ks_items_put_clock(&items, is_tsc);
+    put_names();
+    ks_bus_guard_set(&file, &is_on);
+    atomic_store(&is_on, true);
+    ks_keeper_start();
+    return 0;
+}
+
+/* Once a second; gives the descriptor to be written out. */
+int ks_recorder_look_after(void)
+{
+    int fd = -1;
+    if (pthread_mutex_lock(&lock) == 0) {
+        if (atomic_load(&is_on)) {
+            is_full = false;
+            ks_items_put_clock(&items, is_tsc);
+            ks_recording_file_grow_ahead(&file);
+            ks_recording_file_header(&file)->heartbeat_unix_ns =
+                (uint64_t)ks_clock_ns(CLOCK_REALTIME);
+            fd = file.fd;
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    return fd;
+}
+
+static void close_all(void)
+{
+    struct ks_lane *lane;
+    for (uint32_t i = 0; (lane = ks_lane_at(i)) != NULL; i++) {
+        struct ks_wire_slot *slot = lane->slot;
+        close_lane(lane);
+        if (lane != ks_lane_own()) {
+            lane->slot = slot; /* its thread may go on in it */
+        }
+    }
+}
+
+static void end(void)
+{
+    struct ks_lane *own = ks_lane_own();
+    ks_items_put_clock(&items, is_tsc);
+    atomic_store(&is_on, false);
+    close_all();
+    if (own) {
+        own->window.next = own->window.end = NULL;
+    }
+    ks_items_close(&items);
+    __atomic_store_n(&ks_recording_file_header(&file)->state, (uint32_t)KS_WIRE_CLOSED,
+                     __ATOMIC_RELEASE);
+    atomic_fetch_add(&generation, 1);
+    ks_recording_file_close(&file);
+}
+
+/* A child begins a file of its own when it has something to say. */
+static bool is_ready(void)
+{
+    if (atomic_load(&is_on)) {
+        return true;
+    }
+    if (wants_file && pthread_mutex_lock(&lock) == 0) {
+        char reason[KS_CAPTURE_REASON_SIZE] = "";
+        if (wants_file) {
+            wants_file = false;
+            (void)begin(reason);
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    return atomic_load(&is_on);
+}
+
+/* ------------------------------------------------------------------ fork */
+
+static void before_fork(void)
+{
+    (void)pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_in_child(void)
+{
+    const pthread_mutex_t fresh = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+    lock = fresh;
+    wants_file = wants_file || atomic_load(&is_on);
+    atomic_store(&is_on, false);
+    atomic_fetch_add(&generation, 1);
+    ks_recording_file_forget(&file);
+    ks_keeper_forget();
+    ks_lanes_after_fork();
+    wanted.worker = -1; /* what it is it will say itself */
+}
+
+static void prepare(void)
+{
+    static bool is_prepared;
+    if (!is_prepared) {
+        is_prepared = true;
+        is_tsc = ks_ticks_are_tsc();
+        ks_lanes_on_thread_end(end_thread);
+        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+}
+
+/* ------------------------------------------------------------------ for everybody */
+
+static int start(const struct ks_capture_options *options, char reason[KS_CAPTURE_REASON_SIZE])
+{
+    prepare();
+    if (atomic_load(&is_on)) {
+        return 0;
+    }
+    if (strlen(options->folder) >= sizeof(folder)) {
+        strcpy(reason, "the folder's path is too long");
+        return -1;
+    }
+    if (!ks_names_init(&names)) {
+        strcpy(reason, "no memory for names");
+        return -1;
+    }
+    strcpy(folder, options->folder);
+    wanted = *options;
+    wanted.folder = folder;
+    wants_file = false;
+    return begin(reason);
+}
+
+int ks_capture_start(const struct ks_capture_options *options, char reason[KS_CAPTURE_REASON_SIZE])
+{
+    int error = errno;
+    int result = -1;
+    reason[0] = '\0';
+    if (pthread_mutex_lock(&lock) == 0) {
+        result = start(options, reason);
+        pthread_mutex_unlock(&lock);
+    }
+    errno = error;
+    return result;
+}
+
+void ks_capture_stop(void)
+{
+    int error = errno;
+    if (pthread_mutex_lock(&lock) == 0) {
+        wants_file = false;
+        if (atomic_load(&is_on)) {
+            end();
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    ks_keeper_stop();
+    errno = error;
+}
+
+void ks_capture_turn_off(const char *reason)
+{
+    if (pthread_mutex_lock(&lock) != 0) {
+        return;
+    }
+    if (atomic_load(&is_on)) {
+        struct ks_wire_header *header = ks_recording_file_header(&file);
+        strncpy(header->off_reason, reason, sizeof(header->off_reason) - 1);
+        end();
+        header->state = KS_WIRE_OFF;
+    }
+    wants_file = false;
+    pthread_mutex_unlock(&lock);
+}
+
+bool ks_capture_is_on(void)
+{
+    return atomic_load(&is_on) || wants_file;
+}
+
+const char *ks_capture_path(void)
+{
+    return file.path;
+}
+
+uint32_t ks_capture_generation(void)
+{
+    return atomic_load(&generation);
+}
+
+uint64_t ks_capture_tick(void)
+{
+    return ks_ticks(is_tsc);
+}
+
+uint64_t ks_capture_events_lost(void)
+{
+    return (file.base ? ks_recording_file_header(&file)->events_lost : 0) + lost_before;
+}
+
+struct ks_capture_lane *ks_capture_lane(void)
+{
+    struct ks_lane *lane = ks_lane_own();
+    if (!lane && pthread_mutex_lock(&lock) == 0) {
+        prepare();
+        lane = ks_lane_take(is_tsc, close_lane);
+        pthread_mutex_unlock(&lock);
+    }
+    return lane ? &lane->window : &no_lane.window;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static void count_lost(struct ks_lane *lane)
+{
+    lane->lost++;
+    (void)__atomic_fetch_add(&ks_recording_file_header(&file)->events_lost, 1, __ATOMIC_RELAXED);
+}
+
+/* The end of a region whose begin was lost is no event. */
+static bool is_end_of_lost(struct ks_lane *lane, unsigned kind)
+{
+    bool is_end = kind == KS_WIRE_END && lane->dropped_depth > 0;
+    lane->dropped_depth -= is_end;
+    return is_end;
+}
+
+static void write_slow(struct ks_lane *lane, uint64_t tick, uint64_t word)
+{
+    unsigned kind = word >> 32 & 0xff;
+    if (!is_ready() || pthread_mutex_lock(&lock) != 0) {
+        return;
+    }
+    bool is_there = lane != &no_lane && !is_end_of_lost(lane, kind) && open_slot(lane);
+    if (!is_there && atomic_load(&is_on)) {
+        count_lost(lane);
+        lane->dropped_depth += kind == KS_WIRE_BEGIN;
+    }
+    pthread_mutex_unlock(&lock);
+    if (is_there) {
+        struct ks_wire_event *at = lane->window.next++;
+        at->tick = tick;
+        __atomic_store_n(&at->word, word, __ATOMIC_RELEASE);
+    }
+}
+
+void ks_capture_event_slow(struct ks_capture_lane *window, uint64_t tick, uint64_t word)
+{
+    int error = errno;
+    write_slow((struct ks_lane *)(void *)window, tick, word);
+    errno = error;
+}
+
+bool ks_capture_item(enum ks_wire_item_kind kind, const void *payload, size_t size)
+{
+    int error = errno;
+    bool is_there = false;
+    if (is_ready() && pthread_mutex_lock(&lock) == 0) {
+        is_there = atomic_load(&is_on) && ks_items_put(&items, kind, payload, size);
+        if (!is_there && atomic_load(&is_on)) {
+            ks_recording_file_header(&file)->items_lost++;
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    errno = error;
+    return is_there;
+}
+
+static uint32_t text_id(const char *text, size_t length)
+{
+    bool is_new = false;
+    uint32_t id = ks_names_text(&names, text, length, &is_new);
+    if (is_new && atomic_load(&is_on)) {
+        uint32_t kept = 0;
+        const char *own = ks_names_bytes(&names, id, &kept);
+        ks_items_put_text(&items, id, own, kept);
+    }
+    return id;
+}
+
+uint32_t ks_capture_string(const char *text, size_t length)
+{
+    uint32_t id = 0;
+    int error = errno;
+    if (pthread_mutex_lock(&lock) == 0) {
+        id = ks_names_init(&names) ? text_id(text, length) : 0;
+        pthread_mutex_unlock(&lock);
+    }
+    errno = error;
+    return id;
+}
+
+static uint32_t site_id(const char *name, size_t name_length, const char *category,
+                        size_t category_length)
+{
+    bool is_new = false;
+    struct ks_name_site site = {text_id(name, name_length), text_id(category, category_length)};
+    uint32_t id = site.name && site.category ? ks_names_site(&names, site, &is_new) : 0;
+    if (is_new && atomic_load(&is_on)) {
+        const struct ks_wire_site item = {id, site.name, site.category, 0};
+        ks_items_put(&items, KS_WIRE_SITE, &item, sizeof(item));
+    }
+    return id;
+}
+
+uint32_t ks_capture_site(const char *name, size_t name_length, const char *category,
+                         size_t category_length)
+{
+    uint32_t id = 0;
+    int error = errno;
+    if (pthread_mutex_lock(&lock) == 0) {
+        id = ks_names_init(&names) ? site_id(name, name_length, category, category_length) : 0;
+        pthread_mutex_unlock(&lock);
+    }
+    errno = error;
+    return id;
+}
+
+struct ks_wire_node *ks_capture_nodes(uint32_t *index)
+{
+    struct ks_wire_slot *slot = NULL;
+    int error = errno;
+    if (is_ready() && pthread_mutex_lock(&lock) == 0) {
+        slot = atomic_load(&is_on) ? take_slot(KS_WIRE_NODES, ++numbers, 0, 0) : NULL;
+        *index = slot ? slot->index : 0;
+        pthread_mutex_unlock(&lock);
+    }
+    errno = error;
+    return slot ? (struct ks_wire_node *)(void *)(slot + 1) : NULL;
+}
+
+/* Only improves what is there: it says that the process ended as it should. */
+__attribute__((destructor)) static void end_with_the_process(void)
+{
+    ks_capture_stop();
+}

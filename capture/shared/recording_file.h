@@ -1,0 +1,43 @@
+/* The file of a recording: a range of addresses as large as it may get, mapped piece by piece.
+ * Not thread-safe, but for the slots it gave out: recorder.c holds the lock. */
+#ifndef KS_CAPTURE_SHARED_RECORDING_FILE_H
+#define KS_CAPTURE_SHARED_RECORDING_FILE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "capture/shared/recorder.h"
+
+struct ks_recording_file {
+    char path[4096];
+    int fd;             /* -1: no file */
+    char *base;         /* of the reserved addresses; the header lies there */
+    uint64_t bytes_max; /* reserved */
+    _Atomic uint64_t bytes_mapped;
+    bool is_tsc;
+};
+
+/* 0, or -1 and a sentence. */
+int ks_recording_file_create(struct ks_recording_file *file,
+                             const struct ks_capture_options *options,
+                             char reason[KS_CAPTURE_REASON_SIZE]);
+/* The next slot, zero but for its head, or NULL: the file is at its limit, or the disk is full. */
+struct ks_wire_slot *ks_recording_file_take(struct ks_recording_file *file,
+                                            const struct ks_wire_slot *head);
+/* Maps what the next slots need, so that who takes one need not wait for the disk. */
+void ks_recording_file_grow_ahead(struct ks_recording_file *file);
+/* Writes the checksum of a slot whose `size` is set. */
+void ks_recording_file_seal(struct ks_wire_slot *slot);
+struct ks_wire_header *ks_recording_file_header(const struct ks_recording_file *file);
+struct ks_wire_slot *ks_recording_file_slot(const struct ks_recording_file *file, uint32_t index);
+/* Is the address in the file's range? */
+bool ks_recording_file_holds(const struct ks_recording_file *file, const void *address);
+/* Memory takes the place of the file, where the file has become shorter: what is written there from
+ * now on is lost. Safe in a signal handler. */
+void ks_recording_file_unhook(struct ks_recording_file *file);
+/* No slot is taken any more. Threads may still write into theirs, so the addresses stay. */
+void ks_recording_file_close(struct ks_recording_file *file);
+/* After a fork the child has no such file any more: its addresses are not mapped. */
+void ks_recording_file_forget(struct ks_recording_file *file);
+
+#endif

@@ -1,0 +1,296 @@
+"""Goal: recordings come out of the program as they were written, alone and beside traces of torch.
+
+Method: recordings written byte by byte (write_recording.py) with random regions, read by `kscope
+query` and compared with a twin that keeps the same regions in Python; damaged ones, whose counters
+and first bad byte are known; one beside traces, which must change nothing but the clock's origin.
+"""
+
+import json
+import os
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import write_recording
+from sample_recordings import GOLDEN, SAMPLES
+from write_recording import HEADER_SIZE, RUNNING, SLOT_SIZE, START_UNIX_NS, Recording
+
+ROOT = Path(__file__).resolve().parents[2]
+KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
+
+
+def kscope(*words, ok=0):
+    run = subprocess.run(
+        [KSCOPE, *map(str, words)],
+        capture_output=True,
+        timeout=120,
+        env={**os.environ, "XDG_CACHE_HOME": os.devnull},
+    )
+    assert run.returncode == ok, run.stderr.decode()
+    return run.stdout.decode()
+
+
+def query(path, statement):
+    document = json.loads(kscope("query", "--json", path, statement))
+    return [tuple(row) for row in document["rows"]]
+
+
+def report(*words):
+    return json.loads(kscope("report", "--json", *words))
+
+
+# ---------------------------------------------------------------- the twin
+
+
+class Twin:
+    """Regions by the definition: an end ends what is open inside of its region."""
+
+    def __init__(self):
+        self.rows = []
+        self.open = {}
+        self.last = 0
+
+    def begin(self, tick, track, name, category):
+        self.last = max(self.last, tick)
+        self.open.setdefault(track, []).append((tick, name, category, {}))
+
+    def value(self, track, key, value):
+        self.open[track][-1][3][key] = value
+
+    def end(self, tick, track, name, category):
+        self.last = max(self.last, tick)
+        stack = self.open.get(track, [])
+        if not any(frame[1:3] == (name, category) for frame in stack):
+            return
+        while True:
+            frame = stack.pop()
+            self.rows.append((*frame[:1], tick - frame[0], track, *frame[1:]))
+            if frame[1:3] == (name, category):
+                return
+
+    def finish(self):
+        for track, stack in self.open.items():
+            for tick, *rest in stack:
+                self.rows.append((tick, self.last - tick, track, *rest))
+        return [(*row[:4], row[4] or None, row[5]) for row in self.rows]
+
+
+def random_lane(rng, recording, tid, events):
+    """Writes a lane and gives its rows by the twin; tracks are thread or task names."""
+    lane, twin = recording.thread(tid, f"t{tid}"), Twin()
+    track, tick, nameless = f"t{tid}", 0, 0
+    for _ in range(events):
+        tick += rng.randrange(0, 50)
+        name, category = rng.choice("abc"), rng.choice(["", "x", "y"])
+        match rng.randrange(6):
+            case 0 | 1:
+                lane.begin(tick, name, category)
+                twin.begin(tick, track, name, category)
+            case 2 | 3:
+                stack = twin.open.get(track)
+                if stack and rng.random() < 0.8:
+                    name, category = stack[-1][1:3]
+                lane.end(tick, name, category)
+                twin.end(tick, track, name, category)
+            case 4:
+                task = rng.randrange(3)
+                lane.task(task)
+                track = f"task {task}" if task else f"t{tid}"
+            case 5:
+                value = rng.choice([nameless, nameless / 7, f"text {nameless}"])
+                nameless += 1
+                lane.value(f"k{nameless}", value)
+                if twin.open.get(track):
+                    twin.value(track, f"k{nameless}", value)
+    return twin.finish()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_regions(tmp_path, seed):
+    rng = random.Random(seed)
+    recording = Recording(pid=5, state=RUNNING)
+    want = {tid: random_lane(rng, recording, tid, 3000) for tid in (5, 6)}
+    path = tmp_path / "a.ksrec"
+    recording.write(path)
+    first = min(row[0] for rows in want.values() for row in rows)
+    for tid, rows in want.items():
+        got = query(
+            path,
+            "select ts_ns, dur_ns, t.name, s.name, region_category, region_values from slice s "
+            "join track t on t.id = s.track_id "
+            f"where t.number = {tid} or t.text like '{tid} task %'",
+        )
+        shown = [(row[0] + first, *row[1:5], json.loads(row[5] or "{}")) for row in got]
+        assert sorted(shown, key=repr) == sorted(rows, key=repr)
+
+
+# ---------------------------------------------------------------- whole files
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_golden_inputs_are_as_written(name):
+    import gzip
+
+    data = (ROOT / "tests/golden/capture" / name / "input.ksrec.gz").read_bytes()
+    assert gzip.decompress(data) == GOLDEN[name]().bytes()
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.__name__)
+def test_seeds_of_the_fuzzer_are_as_written(sample):
+    recording = sample()
+    seed = (ROOT / "fuzz/corpus/recording" / sample.__name__).read_bytes()
+    assert seed == recording.packed(sizes=len(recording.slots) * 4)
+
+
+def test_kst_holds_the_same(tmp_path):
+    path = tmp_path / "a.ksrec"
+    GOLDEN["recording"]().write(path)
+    os.utime(path, (1, 1))
+    time.sleep(0.05)  # a file that was written just now is not believed to stay as it is
+    cache = tmp_path / "cache"
+    statement = "select ts_ns, name, category, region_category, region_values from slice"
+    first = kscope("query", "--cache", cache, path, statement)
+    sealed = list(cache.rglob("*.kst"))
+    assert len(sealed) == 1
+    assert kscope("query", sealed[0], statement) == first
+
+
+def test_why_it_was_turned_off(tmp_path):
+    path = tmp_path / "a.ksrec"
+    next(s for s in SAMPLES if s.__name__ == "off")().write(path)
+    text = kscope("info", path)
+    assert "off         the disk is full\n" in text
+    assert "loss        12 events could not be written" in text
+
+
+def test_standard_input_and_a_small_memory(tmp_path):
+    """Slots wait for the end of the file in chunks that spill."""
+    recording = Recording(pid=5)
+    lane = recording.thread(5)
+    for i in range(20_000):
+        lane.begin(i * 10, "region", "x").end(i * 10 + 5, "region", "x")
+    path = tmp_path / "a.ksrec"
+    recording.write(path)
+    statement = "select count(*), sum(dur_ns) from slice"
+    assert query(path, statement) == [(20_000, 100_000)]
+    text = kscope("query", "--json", "--memory", "16M", path, statement)
+    assert json.loads(text)["rows"] == [[20_000, 100_000]]
+    with path.open("rb") as file:
+        run = subprocess.run([KSCOPE, "info", "-"], stdin=file, capture_output=True, timeout=60)
+    assert b"events      20,000 in" in run.stdout
+
+
+# ---------------------------------------------------------------- damage
+
+
+def flip(data, at):
+    data[at] ^= 1
+
+
+DAMAGES = {
+    "magic of a slot": (lambda d: flip(d, HEADER_SIZE + SLOT_SIZE), HEADER_SIZE + SLOT_SIZE,
+                        {"slots_damaged": 1}),
+    "byte of a sealed slot": (lambda d: flip(d, HEADER_SIZE + SLOT_SIZE + 80),
+                              HEADER_SIZE + SLOT_SIZE, {"slots_unlike_checksum": 1}),
+    "count of slots": (lambda d: d.__setitem__(440, 9), None, {"unterminated": 1}),
+    "cut in the last slot": (lambda d: d.__delitem__(slice(len(d) - 5, None)), None,
+                             {"unterminated": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage(tmp_path, name):
+    change, offset, counts = DAMAGES[name]
+    recording = Recording(pid=5)
+    recording.thread(5).begin(0, "a").end(10, "a")
+    recording.thread(6).begin(0, "a").end(10, "a")
+    data = bytearray(recording.bytes())
+    change(data)
+    path = tmp_path / "a.ksrec"
+    path.write_bytes(data)
+    document = report(path)
+    assert document["inputs"][0]["counts"] == counts
+    run = subprocess.run([KSCOPE, "report", "--json", "--strict", path], capture_output=True)
+    assert run.returncode == 3
+    error = json.loads(run.stdout)["error"]
+    assert error["offset"] == (len(data) if offset is None else offset)
+
+
+def test_every_prefix_opens(tmp_path):
+    data = GOLDEN["recording"]().bytes()
+    path = tmp_path / "a.ksrec"
+    for size in range(HEADER_SIZE, len(data), 1777):
+        path.write_bytes(data[:size])
+        assert report(path)["inputs"][0]["status"] == "truncated"
+
+
+# ---------------------------------------------------------------- beside traces of torch
+
+
+def without_clock(value, shift):
+    """The document with every moment counted from the same place."""
+    if isinstance(value, list):
+        return [without_clock(item, shift) for item in value]
+    if not isinstance(value, dict):
+        return value
+    moments = ("start_ns", "host_start_ns", "end_ns")
+    return {
+        key: item + shift if key in moments and item is not None else without_clock(item, shift)
+        for key, item in value.items()
+    }
+
+
+def test_beside_traces(tmp_path, monkeypatch):
+    base = 1764000000000000000 - 5_000_000
+    case = ROOT / "tests/golden/kineto/two_ranks"
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.json").write_bytes((case / f"rank{rank}.json").read_bytes())
+    alone = report(tmp_path)
+    monkeypatch.setattr(write_recording, "START_UNIX_NS", base)
+    for rank in range(2):
+        recording = Recording(pid=1, rank=rank, world_size=2, start_unix_ns=base)
+        lane = recording.thread(1)
+        for i in range(30):
+            lane.begin(i * 1_000_000, "step", "training_loop")
+            lane.end(i * 1_000_000 + 900_000, "step", "training_loop")
+        recording.write(tmp_path / f"a.rank{rank}.ksrec")
+    both = report(tmp_path)
+    assert {source["run"] for source in both["inputs"]} == {1}
+    assert int(both["origin_ns"]) == base
+    shift = int(alone["origin_ns"]) - base
+    assert both["regions"][0]["calls"] == 60
+    for key in ("inputs", "origin_ns", "regions", "reasons"):
+        alone.pop(key), both.pop(key)
+    assert without_clock(both, -shift) == without_clock(alone, 0)
+
+
+def test_chrome_export_takes_the_trace(tmp_path):
+    case = ROOT / "tests/golden/kineto/two_ranks/rank0.json"
+    (tmp_path / "rank0.json").write_bytes(case.read_bytes())
+    recording = Recording(pid=1, rank=0, world_size=2)
+    recording.thread(1).begin(0, "a").end(10, "a")
+    recording.write(tmp_path / "a.ksrec")
+    out = tmp_path / "out" / "x.json"
+    out.parent.mkdir()
+    kscope("export", "--to", "chrome", "-o", out, tmp_path)
+    assert len(json.loads(out.read_text())["traceEvents"]) > 0
+    run = subprocess.run([KSCOPE, "export", "--to", "chrome", "-o", out, tmp_path / "a.ksrec"],
+                         capture_output=True)  # fmt: skip
+    assert run.returncode == 2
+    assert b"--to perfetto" in run.stderr
+
+
+def test_clocks_meet(tmp_path):
+    """A tick of 2.5 GHz, between two looks at the clock, is where Unix time was."""
+    recording = Recording(pid=5, khz=2_500_000)
+    lane = recording.thread(5)
+    recording.clock(1_000, 10, START_UNIX_NS)
+    recording.clock(2_500_001_000, 1_000_000_010, START_UNIX_NS + 1_000_000_000)
+    lane.begin(1_250_001_000, "half", "").end(1_250_001_025, "half", "")
+    path = tmp_path / "a.ksrec"
+    recording.write(path)
+    ((start, dur),) = query(path, "select ts_ns, dur_ns from slice")
+    origin = int(report(path)["origin_ns"])
+    assert (origin + start, dur) == (START_UNIX_NS + 500_000_000, 10)
