@@ -28,4 +28,11 @@ def __getattr__(name):
             from ._kscope_functions import FunctionProfiler
         globals()[name] = FunctionProfiler
         return FunctionProfiler
+    if name == "StackSampler":
+        try:
+            from ._kscope import StackSampler
+        except ImportError:
+            from ._kscope_sampler import StackSampler
+        globals()[name] = StackSampler
+        return StackSampler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
