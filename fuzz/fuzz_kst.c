@@ -113,6 +113,21 @@ static void add_step(struct ks_trace_builder *builder, uint32_t process, uint32_
     must(ks_trace_builder_mark(builder, &mark, NULL));
 }
 
+/* What recordings add: a region, a sample of two stacks, and two call paths. */
+static void add_recorded(struct ks_trace_builder *builder, uint32_t thread)
+{
+    struct ks_stack stack = {.function = {name_of(builder, "f")}, .line = 3};
+    struct ks_call_path path = {.track = thread, .function = stack.function, .total_ns = 50};
+    struct ks_sample_row sample = {.lane = thread, .start_ns = 10, .weight = 1};
+    uint32_t id = 0;
+    add_slice(builder, thread, "region", KS_CATEGORY_REGION, 10, 30, -1);
+    must(ks_trace_builder_stack(builder, &stack, &stack.caller, NULL));
+    must(ks_trace_builder_stack(builder, &stack, &sample.stack, NULL));
+    must(ks_trace_builder_call_path(builder, &path, &path.parent, NULL));
+    must(ks_trace_builder_call_path(builder, &path, &id, NULL));
+    must(ks_trace_builder_sample(builder, &sample, NULL));
+}
+
 static void write_file(size_t index, struct ks_trace *trace)
 {
     uint64_t id = 0;
@@ -149,6 +164,7 @@ static void make_file(size_t index)
         for (int64_t step = 0; step < STEPS / ranks; step++) {
             add_step(builder, process, thread, step);
         }
+        add_recorded(builder, thread);
         must(ks_trace_builder_source_close(builder, NULL));
     }
     must(ks_trace_builder_seal(builder, 0, &trace, NULL));
@@ -183,7 +199,7 @@ static void read_table(const struct ks_trace *trace, enum ks_table_id id)
     ks_scan_open(&scan, trace, id, KS_ALL_COLUMNS, 0, ks_trace_rows(trace, id));
     enum ks_status status = ks_scan_next(&scan, &row, &count, &err);
     while (status == KS_OK) {
-        for (size_t c = 0; c < 8; c++) {
+        for (size_t c = 0; c < KS_SAMPLE_COL_COUNT; c++) {
             touch(scan.cols[c], count);
         }
         rows += count;

@@ -1,4 +1,4 @@
-"""Fine-tune a transformer sentiment classifier on pre-tokenised reviews of very different length."""
+"""Fine-tune a transformer sentiment classifier on pre-tokenised reviews of very unlike length."""
 
 import argparse
 import random

@@ -12,7 +12,7 @@ RATE, CLASSES = 16000, 12
 
 
 class ActivationMonitor:
-    """Watches the outputs of some layers for dead units; the report is made at the end of the epoch."""
+    """Watches outputs of some layers for dead units; the report comes at the end of the epoch."""
 
     def __init__(self, model, kinds, reduce_now):
         self.records = {}
