@@ -50,13 +50,11 @@ def __getattr__(name):
 
 
 def _function_profiler():
-    from kinetoscope._extension import extension
+    from kinetoscope import _extension
 
-    if hasattr(extension, "FunctionProfiler"):
-        return extension.FunctionProfiler
-    from kinetoscope._kscope_functions import FunctionProfiler
-
-    return FunctionProfiler
+    if not hasattr(_extension.extension, "FunctionProfiler"):
+        raise ImportError(f"there is no kinetoscope extension for this Python: {_extension.reason}")
+    return _extension.extension.FunctionProfiler
 
 
 def __dir__():
