@@ -15,7 +15,7 @@ _is_hooked = False
 _after_fork = None  # multiprocessing keeps what it calls only as long as somebody holds this
 
 
-def start_recording(folder, max_bytes=BYTES_MAX):
+def start_recording(folder: str | os.PathLike[str], max_bytes: int = BYTES_MAX) -> str:
     """Records what this process does into a new file in `folder`, and returns the file's path.
 
     The folder is made when it is not there. The file grows to `max_bytes` at most; what comes
