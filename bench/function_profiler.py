@@ -2,6 +2,7 @@
 
 In a round each program runs plain, under cProfile, under ours, and under ours without C calls; an
 added time is the median over the rounds of what a call took more than the plain one of its round.
+It is processor time of the thread, so that other work on the machine does not count.
 
 Use: function_profiler.py [--rounds N] [--tiny] [--record FOLDER]    by the Python to be measured
 """
@@ -64,9 +65,9 @@ PROGRAMS = (python_calls, python_tree, c_calls, mixed)
 
 
 def plain(program, times):
-    begin = time.perf_counter_ns()
+    begin = time.thread_time_ns()
     program(times)
-    return time.perf_counter_ns() - begin
+    return time.thread_time_ns() - begin
 
 
 def under(profiler, enable, disable):
