@@ -31,7 +31,11 @@ void ks_writer_follow_task(uint64_t context);
 
 static inline uint64_t ks_writer_context(void)
 {
-    const PyThreadState *thread = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030D0000
+    const PyThreadState *thread = PyThreadState_GetUnchecked();
+#else
+    const PyThreadState *thread = _PyThreadState_UncheckedGet();
+#endif
     return thread->context_ver ^ thread->id << 48;
 }
 

