@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, SupportsIndex, TypeVar, final, overload
+from typing import Any, Literal, SupportsIndex, TypeVar, final
 
 from kinetoscope._kscope_functions import FunctionProfiler as FunctionProfiler
 

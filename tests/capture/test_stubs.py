@@ -93,4 +93,4 @@ def test_package_stub_names_what_can_be_had(module):
             assert getattr(kinetoscope, alias.name) is not None
     assert {"profile_operation", "start_recording", "categories"} <= set(dir(kinetoscope))
     with pytest.raises(AttributeError):
-        kinetoscope.nothing
+        _ = kinetoscope.nothing
