@@ -1,4 +1,4 @@
-"""What stands in for the C extension where there is none: the same names, nothing recorded."""
+"""Stands in for the C extension where there is none: the same names, and nothing is recorded."""
 
 
 class RecordingError(RuntimeError):
