@@ -137,8 +137,8 @@ bench: build ## time the report against its peers, quick sizes
 	@$(PYTHON) bench/advice_share.py
 	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/recorder_cost.py
-	@$(PYTHON) bench/python_region.py
 	@$(PYTHON) bench/function_profiler.py
+	@$(PYTHON) bench/python_region.py
 
 bench-full: build ## the same at full size, medians of five
 	@tools/setup.sh bench

@@ -101,9 +101,8 @@ def main(arguments):
     options = parser.parse_args(arguments)
     rounds, blocks = (2, 200) if options.tiny else (options.rounds, 20000)
     sys.path.insert(0, str(ROOT / "python"))
-    import torch
-
     import kinetoscope
+    import torch
 
     recorder = DictRecorder()
     region = kinetoscope.profile_operation("step", "training_loop")

@@ -1,9 +1,9 @@
 /* Writes events of the calling thread, inline into its lane: a look at the clock and two stores.
  *
  * Tasks of asyncio share a thread, so that regions of two tasks overlap without one being in the
- * other. Before an event of another task than the last one, a KS_WIRE_TRACK says so. The interpreter
- * counts in each thread how often the context changed, which it does around each step of a task: as
- * long as that count is what it was, so is the task, and nobody need be asked. */
+ * other. Before an event of another task than the last one, a KS_WIRE_TRACK says so. The
+ * interpreter counts in each thread how often the context changed, as it does around each step of a
+ * task: as long as that count is what it was, so is the task, and nobody need be asked. */
 #ifndef KS_PYTHON_WRITER_H
 #define KS_PYTHON_WRITER_H
 
