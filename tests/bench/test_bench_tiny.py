@@ -83,3 +83,11 @@ def test_function_profiler_is_measured():
     names = [line.split()[0] for line in done.stdout.splitlines()[1:]]
     assert names == ["python_calls", "python_tree", "c_calls", "mixed"]
     assert all(line.endswith("of cProfile") for line in done.stdout.splitlines()[1:])
+
+
+def test_stack_sampler_is_measured():
+    command = [sys.executable, str(ROOT / "bench" / "stack_sampler.py"), "--tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, *lines = done.stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [["100", "Hz"], ["1000", "Hz"]]
