@@ -13,7 +13,7 @@
 #include "capture/shared/small_file.h"
 #include "capture/shared/ticks.h"
 
-enum { PIECE_SIZE = 1 << 20, SLOTS_AHEAD = 16 };
+enum { PIECE_SIZE = 1 << 20, BYTES_AHEAD = 4 << 20 };
 
 static const uint64_t bytes_max_usual = UINT64_C(2) << 30;
 
@@ -65,13 +65,27 @@ static uint64_t offset_of(uint32_t index)
     return KS_WIRE_HEADER_SIZE + (uint64_t)index * KS_WIRE_SLOT_SIZE;
 }
 
-void ks_recording_file_grow_ahead(struct ks_recording_file *file)
+bool ks_recording_file_is_short(const struct ks_recording_file *file)
 {
     uint32_t next = ks_recording_file_header(file)->slot_count;
-    if (offset_of(next + SLOTS_AHEAD) > file->bytes_mapped && grow(file)) {
-        uint64_t from = file->bytes_mapped - PIECE_SIZE;
-        (void)madvise(file->base + (from & ~(uint64_t)4095), PIECE_SIZE, MADV_POPULATE_WRITE);
+    return file->bytes_mapped < file->bytes_max &&
+           offset_of(next) + BYTES_AHEAD > file->bytes_mapped;
+}
+
+bool ks_recording_file_grow(struct ks_recording_file *file, char **from, size_t *size)
+{
+    uint64_t before = file->bytes_mapped;
+    if (!grow(file)) {
+        return false;
     }
+    *from = file->base + before;
+    *size = file->bytes_mapped - before;
+    return true;
+}
+
+void ks_recording_file_touch(char *from, size_t size)
+{
+    (void)madvise(from, size, MADV_POPULATE_WRITE);
 }
 
 struct ks_wire_slot *ks_recording_file_take(struct ks_recording_file *file,
@@ -150,7 +164,8 @@ static void fill_header(struct ks_wire_header *header, const struct ks_capture_o
     ks_small_file_read("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof(header->boot_id));
     header->boot_id[strcspn(header->boot_id, "\n")] = '\0';
     if (uname(&host) == 0) {
-        strncpy(header->host, host.nodename, sizeof(header->host) - 1);
+        struct ks_small_text name = {header->host, sizeof(header->host), 0, 0};
+        ks_small_text_put(&name, host.nodename);
     }
     describe_program(header->program, sizeof(header->program));
     header->tick_khz = ks_ticks_khz(is_tsc);
@@ -265,7 +280,9 @@ void ks_recording_file_close(struct ks_recording_file *file)
 {
     if (file->fd >= 0) {
         /* Nobody has an address behind the last slot. */
-        (void)ftruncate(file->fd, (off_t)offset_of(ks_recording_file_header(file)->slot_count));
+        off_t used = (off_t)offset_of(ks_recording_file_header(file)->slot_count);
+        int unchanged = ftruncate(file->fd, used);
+        (void)unchanged; /* it is larger than it need be */
         (void)close(file->fd);
     }
     file->fd = -1;

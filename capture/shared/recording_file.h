@@ -24,8 +24,12 @@ int ks_recording_file_create(struct ks_recording_file *file,
 /* The next slot, zero but for its head, or NULL: the file is at its limit, or the disk is full. */
 struct ks_wire_slot *ks_recording_file_take(struct ks_recording_file *file,
                                             const struct ks_wire_slot *head);
-/* Maps what the next slots need, so that who takes one need not wait for the disk. */
-void ks_recording_file_grow_ahead(struct ks_recording_file *file);
+/* Are so few slots mapped that more should be, before somebody waits for them? */
+bool ks_recording_file_is_short(const struct ks_recording_file *file);
+/* Maps another piece; gives its range, which ks_recording_file_touch may be given without a lock. */
+bool ks_recording_file_grow(struct ks_recording_file *file, char **from, size_t *size);
+/* The first store to a page of a file costs a microsecond: as much as twenty regions. */
+void ks_recording_file_touch(char *from, size_t size);
 /* Writes the checksum of a slot whose `size` is set. */
 void ks_recording_file_seal(struct ks_wire_slot *slot);
 struct ks_wire_header *ks_recording_file_header(const struct ks_recording_file *file);
