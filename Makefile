@@ -139,6 +139,7 @@ bench: build ## time the report against its peers, quick sizes
 	@$(PYTHON) bench/recorder_cost.py
 	@$(PYTHON) bench/function_profiler.py
 	@$(PYTHON) bench/python_region.py
+	@$(PYTHON) bench/stack_sampler.py
 
 bench-full: build ## the same at full size, medians of five
 	@tools/setup.sh bench

@@ -91,3 +91,11 @@ def test_regions_of_python_are_timed():
     assert done.returncode == 0, done.stdout + done.stderr
     names = ("region, not recording", "region, made anew", "record_function", "dict, generator")
     assert all(name in done.stdout for name in names)
+
+
+def test_stack_sampler_is_measured():
+    command = [sys.executable, str(ROOT / "bench" / "stack_sampler.py"), "--tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, *lines = done.stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [["100", "Hz"], ["1000", "Hz"]]
