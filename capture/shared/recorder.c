@@ -345,6 +345,13 @@ static void prepare(void)
 
 /* ------------------------------------------------------------------ for everybody */
 
+static int refuse(char reason[KS_CAPTURE_REASON_SIZE], const char *sentence)
+{
+    struct ks_small_text text = {reason, KS_CAPTURE_REASON_SIZE, 0, 0};
+    ks_small_text_put(&text, sentence);
+    return -1;
+}
+
 static int start(const struct ks_capture_options *options, char reason[KS_CAPTURE_REASON_SIZE])
 {
     prepare();
@@ -352,14 +359,12 @@ static int start(const struct ks_capture_options *options, char reason[KS_CAPTUR
         return 0;
     }
     if (strlen(options->folder) >= sizeof(folder)) {
-        strcpy(reason, "the folder's path is too long");
-        return -1;
+        return refuse(reason, "the folder's path is too long");
     }
     if (!ks_names_init(&names)) {
-        strcpy(reason, "no memory for names");
-        return -1;
+        return refuse(reason, "no memory for names");
     }
-    strcpy(folder, options->folder);
+    memcpy(folder, options->folder, strlen(options->folder) + 1);
     wanted = *options;
     wanted.folder = folder;
     wants_file = false;
