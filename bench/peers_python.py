@@ -27,6 +27,7 @@ import sampled_stacks  # noqa: E402
 
 PROGRAM = str(ROOT / "bench" / "training_program.py")
 RATE_HZ = 1000
+SECONDS_MAX = 600  # of one run
 
 
 def make_environment(folder):
@@ -91,7 +92,12 @@ def run_once(command, needs_packages, packages, out):
     """(median step in ns, CPU seconds, bytes, seconds to read), or what went wrong."""
     env = dict(os.environ, PYTHONPATH=packages) if needs_packages else os.environ
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=out)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=env, cwd=out, timeout=SECONDS_MAX
+        )
+    except subprocess.TimeoutExpired:
+        return f"took more than {SECONDS_MAX} s"
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     times = times_of(done.stdout)
     if done.returncode != 0 or not times:
@@ -115,6 +121,7 @@ def measure(options, module, peers):
                     row = run_once(command, needs, packages, out)
                 except OSError as error:
                     row = str(error)
+            print(f"{name}: {row}", file=sys.stderr, flush=True)
             if isinstance(row, str):
                 faults[name] = row
             else:
@@ -146,7 +153,7 @@ def main(arguments):
             f"{size / 1024:7.0f} KB {1e3 * seconds:6.1f} ms"
         )
     for name, words in faults.items():
-        print(f"{name}: does not run here: {words}")
+        print(f"{name}: no figures: {words}")
     return 0
 
 
