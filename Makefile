@@ -33,7 +33,7 @@ setup: ## install everything that any target needs, except for bench
 build: ## release build: build/kscope is the program
 	@tools/setup.sh demo
 	$(call configure,build,-Dbuildtype=release -Dwerror=$(WERROR))
-	@ninja -C build --quiet kscope
+	@ninja -C build --quiet kscope extension
 
 release: build ## the same as build
 
@@ -120,6 +120,7 @@ bench: build ## time the report against its peers, quick sizes
 	@$(PYTHON) bench/advice_share.py
 	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/recorder_cost.py
+	@$(PYTHON) bench/python_region.py
 	@$(PYTHON) bench/function_profiler.py
 
 bench-full: build ## the same at full size, medians of five

@@ -239,7 +239,8 @@ const struct ks_cli_command ks_cmd_query = {
     .operands_max = SIZE_MAX,
     .details =
         "The last word is one SELECT in the dialect of SQLite, unless -f names a file with it. "
-        "Tables are slice, gpu, memory, mark, link, track, source and string, and fact_operators, "
+        "Tables are slice, gpu, memory, mark, sample, link, track, source, string, stack and "
+        "call_path, and fact_operators, "
         "fact_kernels, fact_steps and so on for the lists of the report: --schema describes all of "
         "them, docs/query.md has queries to start from.\n\n"
         "Nothing can be written, attached or loaded. A query that is stopped, by Ctrl-C or "

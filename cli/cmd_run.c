@@ -1,6 +1,7 @@
 /* `kscope run`: records a window of the program's steps, says what it found, ends as it ended.
  *
  * stdout belongs to the program: every word of ours goes to stderr. */
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,19 @@ static void show_folder(const struct ks_run_folder *folder, const char *out_dir,
                out_dir);
 }
 
+/* Of labelled regions, which need no window. */
+static void show_recordings(const char *out_dir)
+{
+    char pattern[KS_LAUNCH_PATH_SIZE + 16];
+    glob_t found;
+    snprintf(pattern, sizeof(pattern), "%s/*.ksrec", out_dir);
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        ks_cli_say("regions of %zu process%s are recorded in %s", (size_t)found.gl_pathc,
+                   found.gl_pathc == 1 ? "" : "es", out_dir);
+        globfree(&found);
+    }
+}
+
 static void show_result(const struct ks_cli_args *args, const char *out_dir,
                         const struct ks_launch_result *result)
 {
@@ -83,6 +97,9 @@ static void show_result(const struct ks_cli_args *args, const char *out_dir,
         return;
     }
     show_folder(folder, out_dir, result);
+    if (ks_cli_given(args, "record")) {
+        show_recordings(out_dir);
+    }
     bool is_empty = !ks_run_folder_window(folder, 0);
     ks_run_folder_close(folder);
     if (is_empty && !ks_cli_given(args, "out")) {
@@ -132,12 +149,16 @@ static int read_options(const struct ks_cli_args *args, struct ks_launch_options
     options->without_stacks = ks_cli_given(args, "no-stacks");
     options->stop_after = ks_cli_given(args, "stop-after");
     options->step_mark = ks_cli_value(args, "step-mark");
+    options->record = ks_cli_value(args, "record");
     int status = read_window(args, options);
     if (status != KS_EXIT_OK) {
         return status;
     }
     if (options->step_mark && !options->step_mark[0]) {
         return ks_cli_usage_fail(args, "Cannot use --step-mark: the name is empty");
+    }
+    if (options->record && strcmp(options->record, "regions") != 0) {
+        return ks_cli_usage_fail(args, "Cannot use --record %s: it takes regions", options->record);
     }
     if (options->stop_after && options->window.repeat_count == 0) {
         return ks_cli_usage_fail(args, "Cannot use --stop-after with windows for ever (--steps %s)",
@@ -197,6 +218,9 @@ static const struct ks_cli_option run_options[] = {
      "End a window before the text of its trace gets larger than SIZE (512M, 2G; default 1G)."},
     {"step-mark", 0, "NAME", NULL,
      "The region of this name (record_function) is a step; else steps are found."},
+    {"record", 0, "WHAT", NULL,
+     "Record more than windows of steps: regions are those that the program itself labels by "
+     "kinetoscope.profile_operation, of its whole run."},
     {"no-stacks", 0, NULL, NULL, "Leave out the extra step that is recorded with Python stacks."},
     {"stop-after", 0, NULL, NULL, "End the program when its report is written; exit status 0."},
     {"out", 'o', "DIR", NULL,

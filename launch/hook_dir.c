@@ -1,5 +1,6 @@
 #include "launch/hook_dir.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,23 @@ static void find_own_dir(char out[KS_LAUNCH_PATH_SIZE])
     }
 }
 
+/* Where pip put the package beside the program: of several Pythons the last by name. */
+static bool try_site_packages(const char *own, char out[KS_LAUNCH_PATH_SIZE])
+{
+    char pattern[KS_LAUNCH_PATH_SIZE + 64];
+    glob_t found;
+    bool is_there = false;
+    snprintf(pattern, sizeof(pattern), "%s/../lib/python3*/*-packages", own);
+    if (*own == '\0' || glob(pattern, 0, NULL, &found) != 0) {
+        return false;
+    }
+    for (size_t i = found.gl_pathc; i > 0 && !is_there; i--) {
+        is_there = try_dir(found.gl_pathv[i - 1], "", out);
+    }
+    globfree(&found);
+    return is_there;
+}
+
 enum ks_status ks_hook_dir_find(char out[KS_LAUNCH_PATH_SIZE], struct ks_err *err)
 {
     const char *wanted = getenv("KSCOPE_PYTHON_DIR");
@@ -45,7 +63,8 @@ enum ks_status ks_hook_dir_find(char out[KS_LAUNCH_PATH_SIZE], struct ks_err *er
                        "Cannot find the start-up hook: KSCOPE_PYTHON_DIR=\"%.120s\"", wanted);
     }
     find_own_dir(own);
-    if (try_dir(own, "/../lib/kinetoscope/python", out) || try_dir(own, "/../python", out)) {
+    if (try_dir(own, "/../lib/kinetoscope/python", out) || try_dir(own, "/../python", out) ||
+        try_site_packages(own, out)) {
         return KS_OK;
     }
     return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,

@@ -5,8 +5,8 @@
 #include "launch/launch.h"
 
 /* Looks in $KSCOPE_PYTHON_DIR alone when it is set; else beside the running executable
- * (../lib/kinetoscope/python when installed, ../python in a build folder); else in the source
- * tree that this was built from. Gives <that>/kinetoscope/inject. */
+ * (../lib/kinetoscope/python when installed, ../python in a build folder, site-packages of a Python
+ * in ../lib when pip installed it). Gives <that>/kinetoscope/inject. */
 KS_MUST_CHECK enum ks_status ks_hook_dir_find(char out[KS_LAUNCH_PATH_SIZE], struct ks_err *err);
 
 #endif

@@ -30,19 +30,24 @@ static bool set_number(const char *name, uint64_t value)
     return value > 0 ? setenv(name, text, 1) == 0 : unsetenv(name) == 0;
 }
 
+/* NULL and "" leave it unset. */
+static bool set_text(const char *name, const char *text)
+{
+    return text && *text ? setenv(name, text, 1) == 0 : unsetenv(name) == 0;
+}
+
 /* What the hook is to know. False when there is no memory. */
 static bool set_environment(const struct plan *plan, const struct ks_launch_options *options)
 {
     char steps[KS_LAUNCH_WINDOW_TEXT_SIZE];
     ks_launch_window_format(options->window, steps);
-    bool has_mark = options->step_mark && options->step_mark[0];
     return setenv("PYTHONPATH", plan->python_path, 1) == 0 && setenv("KSCOPE_RUN", "1", 1) == 0 &&
            setenv("KSCOPE_OUT", plan->out_dir, 1) == 0 && setenv("KSCOPE_STEPS", steps, 1) == 0 &&
            setenv("KSCOPE_STACKS", options->without_stacks ? "0" : "1", 1) == 0 &&
            set_number("KSCOPE_WINDOW_SECONDS", options->window_seconds) &&
            set_number("KSCOPE_WINDOW_BYTES", options->window_bytes) &&
-           (has_mark ? setenv("KSCOPE_STEP_MARK", options->step_mark, 1)
-                     : unsetenv("KSCOPE_STEP_MARK")) == 0;
+           set_text("KSCOPE_STEP_MARK", options->step_mark) &&
+           set_text("KSCOPE_RECORD", options->record);
 }
 
 /* The hook's folder leads what the user's PYTHONPATH holds. */

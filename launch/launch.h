@@ -32,6 +32,7 @@ struct ks_launch_options {
     uint32_t window_seconds;    /* a window ends after so long; 0: the recorder's default */
     uint64_t window_bytes;      /* ... or with so much text of its trace; 0: the same */
     const char *step_mark;      /* name of the region that is a step; NULL: steps are found */
+    const char *record;         /* "regions": those of the program are recorded; NULL: nothing */
     bool without_stacks;        /* no extra step with Python stacks */
     bool stop_after;            /* the program is ended when all windows are reported */
     ks_launch_report_cb report; /* NULL: nobody watches the folder */

@@ -103,6 +103,12 @@ struct ks_wire_event {
     uint64_t word;
 };
 
+/* Flags of VALUE_*. Without one, `aux` is 0 where it belongs to the innermost region that is open,
+ * else the low bits of that region's site: then to the innermost one of these. */
+enum ks_wire_value_flags {
+    KS_WIRE_OF_MARK = 1, /* of the mark before it, not of a region */
+};
+
 /* ------------------------------------------------------------------ items */
 
 /* Strings, sites, code and stacks are numbered from 1; one is written before what names it. Code is

@@ -47,6 +47,7 @@ void ks_keeper_start(void)
     }
     atomic_store(&is_ending, false);
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* of a file that was cut; blocked, it would end the process */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     is_running = pthread_create(&thread, NULL, run, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,5 +1,5 @@
-/* The lock is held on all slow paths and over a fork. It knows its owner, so that a signal handler
- * that records while its thread holds it loses its event instead of waiting for ever. */
+/* The lock is held on all slow paths and over a fork. A thread that is about to take it notes so,
+ * that a signal handler which records then loses its event instead of waiting for ever. */
 #include "capture/shared/recorder.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 enum { FOLDER_SIZE = 3072, FULL_SLOTS_MAX = 256, SEALED_AT_ONCE = 16 };
 
-static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ks_recording_file file = {.fd = -1};
 static struct ks_items items;
 static struct ks_names names;
@@ -36,6 +36,25 @@ static struct ks_wire_slot *full_slots[FULL_SLOTS_MAX];
 static uint32_t full_count;
 static uint64_t lost_before; /* by files that are closed */
 static struct ks_lane no_lane;
+
+static __thread volatile int is_inside __attribute__((tls_model("initial-exec")));
+
+/* False in a signal handler that came while its thread is in here. */
+static bool enter(void)
+{
+    if (is_inside) {
+        return false;
+    }
+    is_inside = 1;
+    (void)pthread_mutex_lock(&lock);
+    return true;
+}
+
+static void leave(void)
+{
+    (void)pthread_mutex_unlock(&lock);
+    is_inside = 0;
+}
 
 /* ------------------------------------------------------------------ slots of a thread */
 
@@ -63,6 +82,12 @@ static struct ks_wire_slot *take_slot(enum ks_wire_slot_kind kind, uint32_t numb
     return slot;
 }
 
+/* Who found no room has moved `next` on. */
+static const struct ks_wire_event *end_of_window(const struct ks_lane *lane)
+{
+    return lane->window.next < lane->window.end ? lane->window.next : lane->window.end;
+}
+
 static void seal_some(uint32_t count)
 {
     for (; count > 0 && full_count > 0; count--) {
@@ -84,7 +109,7 @@ static void leave_slot(struct ks_lane *lane)
     if (full_count == FULL_SLOTS_MAX || !ks_keeper_is_there()) {
         seal_some(FULL_SLOTS_MAX);
     }
-    lane->slot->size = (uint32_t)((char *)lane->window.next - (char *)(lane->slot + 1));
+    lane->slot->size = (uint32_t)((uintptr_t)end_of_window(lane) - (uintptr_t)(lane->slot + 1));
     full_slots[full_count++] = lane->slot;
     lane->slot = NULL;
 }
@@ -109,11 +134,12 @@ static void close_lane(struct ks_lane *lane)
 /* What a thread wrote into the rest of a slot after it was sealed by a stop. */
 static uint64_t written_behind_seal(const struct ks_lane *lane)
 {
-    if (!lane->slot || !lane->window.next) {
+    if (!lane->slot || !lane->window.end) {
         return 0;
     }
     const struct ks_wire_event *end = events_of(lane->slot) + lane->slot->size / sizeof(*end);
-    return lane->window.next > end ? (uint64_t)(lane->window.next - end) : 0;
+    const struct ks_wire_event *written = end_of_window(lane);
+    return written > end ? (uint64_t)(written - end) : 0;
 }
 
 static void join_file(struct ks_lane *lane)
@@ -130,28 +156,30 @@ static void join_file(struct ks_lane *lane)
     }
 }
 
-static bool open_slot(struct ks_lane *lane)
+/* The record to fill, or NULL: no room. */
+static struct ks_wire_event *open_slot(struct ks_lane *lane)
 {
     join_file(lane);
     leave_slot(lane);
     lane->window.next = lane->window.end = NULL;
     struct ks_wire_slot *slot = take_slot(KS_WIRE_EVENTS, lane->number, lane->sequence, lane->lost);
     if (!slot) {
-        return false;
+        return NULL;
     }
     lane->sequence++;
     lane->slot = slot;
-    lane->window.next = events_of(slot);
-    lane->window.end = lane->window.next + KS_WIRE_PAYLOAD_SIZE / sizeof(*lane->window.next);
-    return true;
+    /* The first record is the caller's: a signal handler that comes now gets the second. */
+    lane->window.next = events_of(slot) + 1;
+    lane->window.end = events_of(slot) + KS_WIRE_PAYLOAD_SIZE / sizeof(*lane->window.next);
+    return events_of(slot);
 }
 
 static void end_thread(struct ks_lane *lane)
 {
-    if (pthread_mutex_lock(&lock) == 0) {
+    if (enter()) {
         close_lane(lane);
         lane->window.next = lane->window.end = NULL;
-        pthread_mutex_unlock(&lock);
+        leave();
     }
 }
 
@@ -201,12 +229,12 @@ bool ks_recorder_make_room(void)
     size_t size = 0;
     bool is_done = true;
     bool is_sealed = true;
-    if (pthread_mutex_lock(&lock) == 0) {
+    if (enter()) {
         seal_some(SEALED_AT_ONCE);
         is_done = !atomic_load(&is_on) || !ks_recording_file_is_short(&file) ||
                   !ks_recording_file_grow(&file, &from, &size);
         is_sealed = full_count == 0;
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     if (!is_done) {
         ks_recording_file_touch(from, size);
@@ -217,7 +245,7 @@ bool ks_recorder_make_room(void)
 int ks_recorder_look_after(void)
 {
     int fd = -1;
-    if (pthread_mutex_lock(&lock) == 0) {
+    if (enter()) {
         if (atomic_load(&is_on)) {
             is_full = false;
             ks_items_put_clock(&items, is_tsc);
@@ -225,7 +253,7 @@ int ks_recorder_look_after(void)
                 (uint64_t)ks_clock_ns(CLOCK_REALTIME);
             fd = file.fd;
         }
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     return fd;
 }
@@ -265,13 +293,13 @@ static bool is_ready(void)
     if (atomic_load(&is_on)) {
         return true;
     }
-    if (wants_file && pthread_mutex_lock(&lock) == 0) {
+    if (wants_file && enter()) {
         char reason[KS_CAPTURE_REASON_SIZE] = "";
         if (wants_file) {
             wants_file = false;
             (void)begin(reason);
         }
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     return atomic_load(&is_on);
 }
@@ -280,18 +308,20 @@ static bool is_ready(void)
 
 static void before_fork(void)
 {
+    is_inside = 1;
     (void)pthread_mutex_lock(&lock);
 }
 
 static void after_fork_in_parent(void)
 {
-    (void)pthread_mutex_unlock(&lock);
+    leave();
 }
 
 static void after_fork_in_child(void)
 {
-    const pthread_mutex_t fresh = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+    const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     lock = fresh;
+    is_inside = 0;
     wants_file = wants_file || atomic_load(&is_on);
     atomic_store(&is_on, false);
     atomic_fetch_add(&generation, 1);
@@ -341,9 +371,9 @@ int ks_capture_start(const struct ks_capture_options *options, char reason[KS_CA
     int error = errno;
     int result = -1;
     reason[0] = '\0';
-    if (pthread_mutex_lock(&lock) == 0) {
+    if (enter()) {
         result = start(options, reason);
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     errno = error;
     return result;
@@ -352,12 +382,12 @@ int ks_capture_start(const struct ks_capture_options *options, char reason[KS_CA
 void ks_capture_stop(void)
 {
     int error = errno;
-    if (pthread_mutex_lock(&lock) == 0) {
+    if (enter()) {
         wants_file = false;
         if (atomic_load(&is_on)) {
             end();
         }
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     ks_keeper_stop();
     errno = error;
@@ -365,7 +395,7 @@ void ks_capture_stop(void)
 
 void ks_capture_turn_off(const char *reason)
 {
-    if (pthread_mutex_lock(&lock) != 0) {
+    if (!enter()) {
         return;
     }
     if (atomic_load(&is_on)) {
@@ -376,7 +406,7 @@ void ks_capture_turn_off(const char *reason)
         header->state = KS_WIRE_OFF;
     }
     wants_file = false;
-    pthread_mutex_unlock(&lock);
+    leave();
 }
 
 bool ks_capture_is_on(void)
@@ -407,10 +437,10 @@ uint64_t ks_capture_events_lost(void)
 struct ks_capture_lane *ks_capture_lane(void)
 {
     struct ks_lane *lane = ks_lane_own();
-    if (!lane && pthread_mutex_lock(&lock) == 0) {
+    if (!lane && enter()) {
         prepare();
         lane = ks_lane_take(is_tsc, close_lane);
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     return lane ? &lane->window : &no_lane.window;
 }
@@ -434,17 +464,21 @@ static bool is_end_of_lost(struct ks_lane *lane, unsigned kind)
 static void write_slow(struct ks_lane *lane, uint64_t tick, uint64_t word)
 {
     unsigned kind = word >> 32 & 0xff;
-    if (!is_ready() || pthread_mutex_lock(&lock) != 0) {
+    if (!is_ready()) {
         return;
     }
-    bool is_there = lane != &no_lane && !is_end_of_lost(lane, kind) && open_slot(lane);
-    if (!is_there && atomic_load(&is_on)) {
+    if (!enter()) {
+        count_lost(lane);
+        return;
+    }
+    struct ks_wire_event *at =
+        lane != &no_lane && !is_end_of_lost(lane, kind) ? open_slot(lane) : NULL;
+    if (!at && atomic_load(&is_on)) {
         count_lost(lane);
         lane->dropped_depth += kind == KS_WIRE_BEGIN;
     }
-    pthread_mutex_unlock(&lock);
-    if (is_there) {
-        struct ks_wire_event *at = lane->window.next++;
+    leave();
+    if (at) {
         at->tick = tick;
         __atomic_store_n(&at->word, word, __ATOMIC_RELEASE);
     }
@@ -461,12 +495,12 @@ bool ks_capture_item(enum ks_wire_item_kind kind, const void *payload, size_t si
 {
     int error = errno;
     bool is_there = false;
-    if (is_ready() && pthread_mutex_lock(&lock) == 0) {
+    if (is_ready() && enter()) {
         is_there = atomic_load(&is_on) && ks_items_put(&items, kind, payload, size);
         if (!is_there && atomic_load(&is_on)) {
             ks_recording_file_header(&file)->items_lost++;
         }
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     errno = error;
     return is_there;
@@ -488,9 +522,9 @@ uint32_t ks_capture_string(const char *text, size_t length)
 {
     uint32_t id = 0;
     int error = errno;
-    if (pthread_mutex_lock(&lock) == 0) {
+    if (enter()) {
         id = ks_names_init(&names) ? text_id(text, length) : 0;
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     errno = error;
     return id;
@@ -514,9 +548,9 @@ uint32_t ks_capture_site(const char *name, size_t name_length, const char *categ
 {
     uint32_t id = 0;
     int error = errno;
-    if (pthread_mutex_lock(&lock) == 0) {
+    if (enter()) {
         id = ks_names_init(&names) ? site_id(name, name_length, category, category_length) : 0;
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     errno = error;
     return id;
@@ -526,10 +560,10 @@ struct ks_wire_node *ks_capture_nodes(uint32_t *index)
 {
     struct ks_wire_slot *slot = NULL;
     int error = errno;
-    if (is_ready() && pthread_mutex_lock(&lock) == 0) {
+    if (is_ready() && enter()) {
         slot = atomic_load(&is_on) ? take_slot(KS_WIRE_NODES, ++numbers, 0, 0) : NULL;
         *index = slot ? slot->index : 0;
-        pthread_mutex_unlock(&lock);
+        leave();
     }
     errno = error;
     return slot ? (struct ks_wire_node *)(void *)(slot + 1) : NULL;

@@ -27,8 +27,9 @@ struct ks_capture_options {
     int32_t worker;
 };
 
-/* A thread's window into its open slot of events. `next == end`: no room, or no recorder. It stays
- * where it is as long as its thread lives, also in a child after a fork. */
+/* A thread's window into its open slot of events. `next >= end`: no room, or no recorder. It stays
+ * where it is as long as its thread lives, also in a child after a fork. A record is taken by adding
+ * to `next`, by one instruction where signal handlers of the thread may record, too. */
 struct ks_capture_lane {
     struct ks_wire_event *next;
     struct ks_wire_event *end;
@@ -50,7 +51,7 @@ KS_CAPTURE_API void ks_capture_turn_off(const char *reason);
 
 /* The calling thread's lane; never NULL. */
 KS_CAPTURE_API struct ks_capture_lane *ks_capture_lane(void);
-/* Writes an event where `next == end`: takes a new slot, or counts a loss. */
+/* Writes an event where `next >= end`: takes a new slot, or counts a loss. */
 KS_CAPTURE_API void ks_capture_event_slow(struct ks_capture_lane *lane, uint64_t tick,
                                           uint64_t word);
 /* Now, in ticks of the recording. */

@@ -16,8 +16,9 @@ enum { EVENTS_INDEX, SCANS_BEGIN, NAMES_BEGIN = SCANS_BEGIN + KS_TABLE_COUNT };
 enum { LISTS_BEGIN = NAMES_BEGIN + KS_TRACE_ROW_TABLES };
 #define FACT_PREFIX "fact_"
 
-static const char *const names[LISTS_BEGIN] = {"events", "slice", "gpu",    "memory", "mark",
-                                               "link",   "track", "source", "string"};
+static const char *const names[LISTS_BEGIN] = {"events", "slice",  "gpu",   "memory",
+                                               "mark",   "sample", "link",  "track",
+                                               "source", "string", "stack", "call_path"};
 
 const char *ks_table_rows_name(size_t index, enum ks_table_group *group)
 {
@@ -132,6 +133,8 @@ static uint64_t filter_columns(enum ks_table_id table)
                             KS_COLUMN_BIT(KS_MEMORY_COL_start_ns) |
                             KS_COLUMN_BIT(KS_MEMORY_COL_device),
         [KS_TABLE_mark] = KS_COLUMN_BIT(KS_MARK_COL_lane) | KS_COLUMN_BIT(KS_MARK_COL_start_ns),
+        [KS_TABLE_sample] =
+            KS_COLUMN_BIT(KS_SAMPLE_COL_lane) | KS_COLUMN_BIT(KS_SAMPLE_COL_start_ns),
         [KS_TABLE_link] = KS_COLUMN_BIT(KS_LINK_COL_lane) | KS_COLUMN_BIT(KS_LINK_COL_start_ns) |
                           KS_COLUMN_BIT(KS_LINK_COL_dur_ns),
     };
@@ -252,6 +255,9 @@ static bool is_kept(const struct ks_table_rows *rows)
     case KS_TABLE_mark:
         return ks_row_filter_keeps_moment(filter, (uint32_t)number(rows, KS_MARK_COL_lane),
                                           number(rows, KS_MARK_COL_start_ns));
+    case KS_TABLE_sample:
+        return ks_row_filter_keeps_moment(filter, (uint32_t)number(rows, KS_SAMPLE_COL_lane),
+                                          number(rows, KS_SAMPLE_COL_start_ns));
     case KS_TABLE_link:
         return ks_row_filter_keeps_link(filter, (uint32_t)number(rows, KS_LINK_COL_lane),
                                         number(rows, KS_LINK_COL_start_ns),

@@ -32,6 +32,10 @@ static const uint8_t memory_types[] = {
 static const uint8_t mark_types[] = {
 #include "store/tables.def"
 };
+#define KS_SAMPLE_COLUMN(column, type) CELL_##type,
+static const uint8_t sample_types[] = {
+#include "store/tables.def"
+};
 #define KS_LINK_COLUMN(column, type) CELL_##type,
 static const uint8_t link_types[] = {
 #include "store/tables.def"
@@ -39,8 +43,9 @@ static const uint8_t link_types[] = {
 /* clang-format on */
 
 static const uint8_t *const types[KS_TABLE_COUNT] = {
-    [KS_TABLE_slice] = slice_types, [KS_TABLE_gpu] = gpu_types,   [KS_TABLE_memory] = memory_types,
-    [KS_TABLE_mark] = mark_types,   [KS_TABLE_link] = link_types,
+    [KS_TABLE_slice] = slice_types,   [KS_TABLE_gpu] = gpu_types,
+    [KS_TABLE_memory] = memory_types, [KS_TABLE_mark] = mark_types,
+    [KS_TABLE_sample] = sample_types, [KS_TABLE_link] = link_types,
 };
 
 int64_t ks_scan_number(enum ks_table_id table, uint8_t column, const void *cells, size_t at)
@@ -311,6 +316,19 @@ static const struct ks_scan_column mark_columns[] = {
     FLAG("is_counter", KS_MARK_COL_flags, KS_MARK_COUNTER, "1: a sample of a counter"),
 };
 
+static const struct ks_scan_column sample_columns[] = {
+    ROW,
+    TIME(SAMPLE),
+    TRACK(SAMPLE, "track of the thread"),
+    PUSHED("stack_id", INTEGER, KS_SAMPLE_COL_stack, ID, FILTER, "what it ran, in stack"),
+    INTEGER("weight", KS_SAMPLE_COL_weight, NUMBER,
+            "looks that it stands for: the thread was idle and had not moved"),
+    FLAG("is_running", KS_SAMPLE_COL_flags, KS_SAMPLE_RUNNING,
+         "1: it used the CPU since the look before"),
+    FLAG("holds_gil", KS_SAMPLE_COL_flags, KS_SAMPLE_HOLDS_GIL,
+         "1: it held the interpreter's lock, where that can be seen"),
+};
+
 static const struct ks_scan_column link_columns[] = {
     ROW,
     TIME(LINK),
@@ -334,6 +352,7 @@ static const struct ks_scan_shape shapes[KS_TABLE_COUNT] = {
     SHAPE(gpu, "What devices did: kernels, copies, sets, waits, annotations"),
     SHAPE(memory, "What allocators did"),
     SHAPE(mark, "Instants and samples of counters"),
+    SHAPE(sample, "Where threads were when the sampler of a recording looked"),
     SHAPE(link, "Runtime and driver calls with a correlation, and the GPU work they launched"),
 };
 

@@ -1,4 +1,4 @@
-/* The five tables of events as SQL shows them: names, types, and how a cell comes from the columns
+/* The six tables of events as SQL shows them: names, types, and how a cell comes from the columns
  * of the store. For query/, and for exports that write the same tables. */
 #ifndef KS_QUERY_SCAN_COLUMNS_H
 #define KS_QUERY_SCAN_COLUMNS_H

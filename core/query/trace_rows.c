@@ -241,6 +241,113 @@ static bool string_find(const void *user, size_t column, const struct ks_sql_val
     return id.v != 0;
 }
 
+/* ------------------------------------------------------------------ stack */
+
+enum { STACK_ID, STACK_CALLER, STACK_FUNCTION, STACK_FILE, STACK_FIRST_LINE, STACK_LINE };
+
+static const struct ks_sql_column stack_columns[] = {
+    [STACK_ID] = KEY("id", "what stack_id of sample names"),
+    [STACK_CALLER] = INTEGER("caller_id", "stack that called this one"),
+    [STACK_FUNCTION] = TEXT("function", "qualified name of the function on top"),
+    [STACK_FILE] = TEXT("file", "where it is; ~ for a C function"),
+    [STACK_FIRST_LINE] = INTEGER("first_line", "line at which it begins"),
+    [STACK_LINE] = INTEGER("line", "line that ran"),
+};
+
+static uint64_t stack_count(const void *user)
+{
+    return ks_trace_stack_count(user);
+}
+
+static enum ks_status stack_cell(const void *user, uint64_t row, size_t column,
+                                 struct ks_text *text, struct ks_sql_value *out, struct ks_err *err)
+{
+    const struct ks_trace *trace = user;
+    const struct ks_stack *stack = ks_trace_stack(trace, (uint32_t)row + 1);
+    (void)text;
+    (void)err;
+    switch (column) {
+    case STACK_ID: *out = ks_sql_integer((int64_t)row + 1); break;
+    case STACK_CALLER: *out = unless(stack->caller, 0); break;
+    case STACK_FUNCTION: *out = text_of(trace, stack->function); break;
+    case STACK_FILE: *out = text_of(trace, stack->file); break;
+    case STACK_FIRST_LINE: *out = unless(stack->first_line, 0); break;
+    default: *out = unless(stack->line, 0); break;
+    }
+    return KS_OK;
+}
+
+static bool stack_find(const void *user, size_t column, const struct ks_sql_value *value,
+                       uint64_t *row)
+{
+    (void)column;
+    return find_id(value, 1, stack_count(user), row);
+}
+
+/* ------------------------------------------------------------------ call_path */
+
+enum {
+    PATH_ID,
+    PATH_TRACK,
+    PATH_PARENT,
+    PATH_FUNCTION,
+    PATH_FILE,
+    PATH_FIRST_LINE,
+    PATH_CALLS,
+    PATH_TOTAL,
+    PATH_SELF,
+    PATH_OPEN
+};
+
+static const struct ks_sql_column path_columns[] = {
+    [PATH_ID] = KEY("id", "what parent_id names"),
+    [PATH_TRACK] = INTEGER("track_id", "track of the thread"),
+    [PATH_PARENT] = INTEGER("parent_id", "path of the function that called"),
+    [PATH_FUNCTION] = TEXT("function", "qualified name"),
+    [PATH_FILE] = TEXT("file", "where it is; ~ for a C function"),
+    [PATH_FIRST_LINE] = INTEGER("first_line", "line at which it begins"),
+    [PATH_CALLS] = INTEGER("calls", "calls that began"),
+    [PATH_TOTAL] = INTEGER("total_ns", "time of calls that returned, with what they called"),
+    [PATH_SELF] = INTEGER("self_ns", "of it, without what they called"),
+    [PATH_OPEN] = INTEGER("open_calls", "calls that had not returned when the recording ended"),
+};
+
+static uint64_t path_count(const void *user)
+{
+    return ks_trace_call_path_count(user);
+}
+
+static enum ks_status path_cell(const void *user, uint64_t row, size_t column, struct ks_text *text,
+                                struct ks_sql_value *out, struct ks_err *err)
+{
+    const struct ks_trace *trace = user;
+    const struct ks_call_path *path = ks_trace_call_path(trace, (uint32_t)row + 1);
+    int64_t self_ns = path->total_ns - path->child_ns;
+    (void)text;
+    (void)err;
+    switch (column) {
+    case PATH_ID: *out = ks_sql_integer((int64_t)row + 1); break;
+    case PATH_TRACK: *out = ks_sql_integer(path->track); break;
+    case PATH_PARENT: *out = unless(path->parent, 0); break;
+    case PATH_FUNCTION: *out = text_of(trace, path->function); break;
+    case PATH_FILE: *out = text_of(trace, path->file); break;
+    case PATH_FIRST_LINE: *out = unless(path->first_line, 0); break;
+    case PATH_CALLS: *out = ks_sql_integer(path->calls); break;
+    case PATH_TOTAL: *out = ks_sql_integer(path->total_ns); break;
+    /* Children of a call that is open have returned before it. */
+    case PATH_SELF: *out = ks_sql_integer(self_ns > 0 ? self_ns : 0); break;
+    default: *out = ks_sql_integer(path->open); break;
+    }
+    return KS_OK;
+}
+
+static bool path_find(const void *user, size_t column, const struct ks_sql_value *value,
+                      uint64_t *row)
+{
+    (void)column;
+    return find_id(value, 1, path_count(user), row);
+}
+
 void ks_trace_rows_tables(const struct ks_trace *trace,
                           struct ks_row_table tables[KS_TRACE_ROW_TABLES])
 {
@@ -255,4 +362,12 @@ void ks_trace_rows_tables(const struct ks_trace *trace,
     tables[2] =
         (struct ks_row_table){"string", "Texts by id", string_columns, KS_COUNT_OF(string_columns),
                               trace,    string_count,  string_cell,    string_find};
+    tables[3] = (struct ks_row_table){"stack",       "Stacks that samples saw",
+                                      stack_columns, KS_COUNT_OF(stack_columns),
+                                      trace,         stack_count,
+                                      stack_cell,    stack_find};
+    tables[4] = (struct ks_row_table){"call_path",  "Functions by who called them, as counted",
+                                      path_columns, KS_COUNT_OF(path_columns),
+                                      trace,        path_count,
+                                      path_cell,    path_find};
 }

@@ -11,12 +11,14 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "read/run_status.h"
+#include "wire/recording.h"
 
 enum {
     PROBE_SIZE = 64 * 1024, /* at each end of the file */
     SAMPLE_SIZE = 4096,     /* and so much at so many places between */
     SAMPLES = 16,
     UNPACKED_MAX = 40, /* JSON of traces shrinks to a tenth or less, hardly ever to this */
+    RECORDING_MAX = 5, /* two events of 16 bytes make a row of 88, and wait beside it */
 };
 
 struct taker {
@@ -73,11 +75,21 @@ static bool is_compressed(const char *head, size_t size)
            (memcmp(head, "\x1F\x8B", 2) == 0 || memcmp(head, "\x28\xB5\x2F\xFD", 4) == 0);
 }
 
+/* How many bytes of JSON take as much memory as one of this file. */
+static uint64_t factor_of(const char *head, size_t size)
+{
+    if (is_compressed(head, size)) {
+        return UNPACKED_MAX;
+    }
+    size_t magic = sizeof(((struct ks_wire_header *)0)->magic);
+    bool is_recording = size >= magic && memcmp(head, KS_WIRE_MAGIC, magic) == 0;
+    return is_recording ? RECORDING_MAX : 1;
+}
+
 static void add_content(struct taker *t, int fd, int64_t size)
 {
     size_t head = add_bytes(t, fd, PROBE_SIZE, 0);
-    uint64_t factor = is_compressed(t->buf, head) ? UNPACKED_MAX : 1;
-    t->out->bytes += (uint64_t)size * factor;
+    t->out->bytes += (uint64_t)size * factor_of(t->buf, head);
     if (size <= PROBE_SIZE) {
         return;
     }

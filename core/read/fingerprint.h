@@ -9,8 +9,8 @@ struct ks_fingerprint {
     uint64_t low; /* 128 bits over all that decides what is read */
     uint64_t high;
     int64_t newest_ns; /* Unix time of the latest change of a file */
-    uint64_t bytes;    /* size of all files, decompressed; compressed ones are guessed at */
-    bool is_whole;     /* false: some input is a pipe, or gone; it must be read to be known */
+    uint64_t bytes; /* size of all files, as JSON: compressed ones and recordings are guessed at */
+    bool is_whole;  /* false: some input is a pipe, or gone; it must be read to be known */
 };
 
 /* Looks at the files that ks_read_paths would read, and at what the processes of a run say beside

@@ -86,6 +86,8 @@ static void close_recording(void *state)
     ks_map_release(&r->ids);
     ks_free(r->sites);
     ks_free(r->metrics);
+    ks_free(r->codes);
+    ks_free(r->stacks);
     ks_free(r->clock.points);
     recording_open_release(&r->open);
     ks_text_release(&r->scratch);
@@ -309,6 +311,8 @@ static enum ks_status describe_end(struct recording *r, int64_t size, struct ks_
                                 offsetof(struct ks_wire_header, off_reason),
                                 &r->to.source->off_reason, err));
     }
+    r->to.source->counts[KS_STAT_samples_torn] += r->sampler.torn;
+    r->to.source->counts[KS_STAT_samples_late] += r->sampler.late;
     bool is_cut = r->to.source->counts[KS_STAT_unterminated] == 0 && r->slot_next < h->slot_count;
     return recording_count(r, KS_STAT_unterminated, is_cut, size, err);
 }
@@ -434,8 +438,10 @@ static enum ks_status finish(void *state, int64_t size, int64_t left, struct ks_
     KS_TRY(recording_clock_ready(r, err));
     KS_TRY(make_process(r, err));
     KS_TRY(recording_name_all(r, err));
+    KS_TRY(recording_add_stacks(r, err));
     KS_TRY(take_timed_slots(r, err));
-    return read_lanes(r, err);
+    KS_TRY(read_lanes(r, err));
+    return recording_add_call_paths(r, err);
 }
 
 const struct ks_reader ks_reader_recording = {

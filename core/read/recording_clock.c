@@ -114,6 +114,9 @@ enum ks_status recording_clock_ready(struct recording *r, struct ks_err *err)
     if (clock->count == 0) {
         KS_TRY(add_header(r, err));
     }
+    if (r->end_tick == 0 && clock->count > 0) {
+        r->end_tick = clock->points[clock->count - 1].tick;
+    }
     choose_rate(r, &is_guessed);
     KS_TRY(recording_count(r, KS_STAT_clock_guessed, is_guessed, KS_NO_OFFSET, err));
     r->to.source->has_base = clock->count > 0;
@@ -171,4 +174,18 @@ bool recording_time(struct recording *r, uint64_t tick, int64_t *ns)
     *ns = (int64_t)time;
     return time >= KS_TIME_MIN_NS && time <= KS_TIME_MAX_NS && absolute >= KS_TIME_MIN_NS &&
            absolute <= KS_TIME_MAX_NS;
+}
+
+int64_t recording_duration(const struct recording *r, uint64_t ticks)
+{
+    const struct recording_clock *clock = &r->clock;
+    uint64_t line_ns = clock->rate_ns;
+    uint64_t line_ticks = clock->rate_ticks;
+    if (clock->count > 1) {
+        const struct ks_wire_clock *last = &clock->points[clock->count - 1];
+        line_ns = (uint64_t)(last->unix_ns - clock->points[0].unix_ns);
+        line_ticks = last->tick - clock->points[0].tick;
+    }
+    __int128 ns = on_line((__int128)ticks, line_ns, line_ticks);
+    return ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
 }

@@ -40,6 +40,14 @@ struct recording_metric {
     int32_t index;
 };
 
+struct recording_code {
+    struct ks_strid name; /* these two: looked up late */
+    struct ks_strid file;
+    uint32_t name_id;
+    uint32_t file_id;
+    uint32_t first_line;
+};
+
 /* Ticks to Unix time: straight lines between looks at the clock, in order of ticks. */
 struct recording_clock {
     struct ks_wire_clock *points; /* of the file, as they came; `ready` puts them in order */
@@ -101,6 +109,15 @@ struct recording {
     struct recording_metric *metrics;
     size_t metric_count;
     size_t metric_capacity;
+    struct recording_code *codes;
+    size_t code_count;
+    size_t code_capacity;
+    struct ks_wire_stack *stacks;
+    size_t stack_count;
+    size_t stack_capacity;
+    uint32_t stack_first; /* id of stacks[0] in the builder */
+    struct ks_wire_sampler sampler;
+    uint64_t end_tick; /* of the function profiler, or the last look at the clock */
     struct recording_clock clock;
     struct recording_open open;
     struct ks_text scratch;
@@ -125,6 +142,10 @@ enum ks_status recording_take_timed(struct recording *r, const struct recording_
                                     const char *payload, struct ks_err *err) KS_MUST_CHECK;
 /* When all slots were seen: names of sites and metrics; those that are missing are made up. */
 enum ks_status recording_name_all(struct recording *r, struct ks_err *err) KS_MUST_CHECK;
+/* A text of the file, or else "<what> <number>", which is counted. */
+enum ks_status recording_name_or_number(struct recording *r, uint32_t string_id, const char *what,
+                                        uint64_t number, struct ks_strid *out, struct ks_err *err)
+    KS_MUST_CHECK;
 /* A text of the file. id 0, and one that is not there: false. */
 bool recording_string(const struct recording *r, uint32_t id, struct ks_strid *out);
 /* Bytes that are no UTF-8 are replaced, and counted. */
@@ -135,6 +156,15 @@ enum ks_status recording_intern(struct recording *r, struct ks_str text, int64_t
 enum ks_status recording_clock_ready(struct recording *r, struct ks_err *err) KS_MUST_CHECK;
 /* Of a tick, relative to the base; false: not in the range of times. */
 bool recording_time(struct recording *r, uint64_t tick, int64_t *ns);
+
+/* How long so many ticks take, at the mean rate of the clock. */
+int64_t recording_duration(const struct recording *r, uint64_t ticks);
+
+/* recording_stacks.c: when all slots were seen; samples after the stacks. */
+enum ks_status recording_add_stacks(struct recording *r, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status recording_take_sample(struct recording *r, const char *payload, int64_t offset,
+                                     struct ks_err *err) KS_MUST_CHECK;
+enum ks_status recording_add_call_paths(struct recording *r, struct ks_err *err) KS_MUST_CHECK;
 
 /* recording_lanes.c: the events of the slots of one lane, in their order. */
 enum ks_status recording_read_lane(struct recording *r, const struct recording_slot *slots,

@@ -123,6 +123,37 @@ static enum ks_status take_clock(struct recording *r, const struct item *item, s
     return KS_OK;
 }
 
+static enum ks_status take_code(struct recording *r, const struct item *item, struct ks_err *err)
+{
+    struct ks_wire_code code;
+    memcpy(&code, item->payload, sizeof(code));
+    KS_TRY(
+        ks_grow(&r->codes, r->code_count, &r->code_capacity, sizeof(*r->codes), "functions", err));
+    KS_TRY(put_id(r, KS_WIRE_CODE, code.id, r->code_count, err));
+    r->codes[r->code_count++] = (struct recording_code){
+        .name_id = code.name, .file_id = code.file, .first_line = code.first_line};
+    return KS_OK;
+}
+
+static enum ks_status take_stack(struct recording *r, const struct item *item, struct ks_err *err)
+{
+    struct ks_wire_stack stack;
+    memcpy(&stack, item->payload, sizeof(stack));
+    KS_TRY(
+        ks_grow(&r->stacks, r->stack_count, &r->stack_capacity, sizeof(*r->stacks), "stacks", err));
+    KS_TRY(put_id(r, KS_WIRE_STACK, stack.id, r->stack_count, err));
+    r->stacks[r->stack_count++] = stack;
+    return KS_OK;
+}
+
+static enum ks_status take_functions(struct recording *r, const struct item *item)
+{
+    struct ks_wire_functions functions;
+    memcpy(&functions, item->payload, sizeof(functions));
+    r->end_tick = functions.stop_tick > 0 ? functions.stop_tick : r->end_tick;
+    return KS_OK;
+}
+
 /* How large items are at least; 0: not known. */
 static size_t size_min(uint32_t kind)
 {
@@ -151,7 +182,12 @@ static enum ks_status take_item(struct recording *r, const struct item *item, bo
     case KS_WIRE_STRING: return take_string(r, item, err);
     case KS_WIRE_SITE: return take_site(r, item, err);
     case KS_WIRE_METRIC: return take_metric(r, item, err);
+    case KS_WIRE_CODE: return take_code(r, item, err);
+    case KS_WIRE_STACK: return take_stack(r, item, err);
+    case KS_WIRE_FUNCTIONS: return take_functions(r, item);
+    case KS_WIRE_SAMPLER: memcpy(&r->sampler, item->payload, sizeof(r->sampler)); return KS_OK;
     case KS_WIRE_THREAD:
+    case KS_WIRE_SAMPLE:
     case KS_WIRE_METRICS: *is_timed = true; return KS_OK;
     default: return recording_count(r, KS_STAT_records_left_out, 1, item->offset, err);
     }
@@ -189,9 +225,8 @@ enum ks_status recording_take_items(struct recording *r, const struct recording_
 
 /* ------------------------------------------------------------------ names */
 
-/* A text of the file, or else "<what> <id>". */
-static enum ks_status name_or_number(struct recording *r, uint32_t string_id, const char *what,
-                                     uint64_t number, struct ks_strid *out, struct ks_err *err)
+enum ks_status recording_name_or_number(struct recording *r, uint32_t string_id, const char *what,
+                                        uint64_t number, struct ks_strid *out, struct ks_err *err)
 {
     if (recording_string(r, string_id, out)) {
         return KS_OK;
@@ -225,12 +260,13 @@ enum ks_status recording_name_all(struct recording *r, struct ks_err *err)
 {
     for (size_t i = 0; i < r->site_count; i++) {
         struct recording_site *site = &r->sites[i];
-        KS_TRY(name_or_number(r, site->name_id, "text", site->name_id, &site->name, err));
+        KS_TRY(recording_name_or_number(r, site->name_id, "text", site->name_id, &site->name, err));
         (void)recording_string(r, site->category_id, &site->category);
     }
     for (size_t i = 0; i < r->metric_count; i++) {
         struct recording_metric *metric = &r->metrics[i];
-        KS_TRY(name_or_number(r, metric->name_id, "metric", metric->name_id, &metric->name, err));
+        KS_TRY(recording_name_or_number(r, metric->name_id, "metric", metric->name_id,
+                                        &metric->name, err));
         KS_TRY(name_series(r, metric, err));
     }
     return KS_OK;
@@ -293,6 +329,8 @@ enum ks_status recording_take_timed(struct recording *r, const struct recording_
             KS_TRY(name_thread(r, &item, err));
         } else if (item.kind == KS_WIRE_METRICS) {
             KS_TRY(take_metrics(r, &item, err));
+        } else if (item.kind == KS_WIRE_SAMPLE) {
+            KS_TRY(recording_take_sample(r, item.payload, item.offset, err));
         }
     }
     return KS_OK;

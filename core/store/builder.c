@@ -150,6 +150,8 @@ void ks_trace_builder_destroy(struct ks_trace_builder *builder)
     ks_free(builder->sources);
     ks_free(builder->tracks);
     ks_free(builder->collectives);
+    ks_free(builder->stacks);
+    ks_free(builder->call_paths);
     ks_chunk_pool_destroy(builder->pool);
     ks_strpool_destroy(builder->strings);
     ks_arena_release(&builder->arena);
@@ -220,6 +222,8 @@ enum ks_status ks_trace_builder_source_open(struct ks_trace_builder *builder, st
     };
     built->track_begin = builder->track_count;
     built->track_end = builder->track_count;
+    built->stack_begin = builder->stack_count;
+    built->path_begin = builder->call_path_count;
     built->corr_min = INT64_MAX;
     built->corr_max = INT64_MIN;
     builder->sources[builder->source_count++] = built;
@@ -411,6 +415,8 @@ enum ks_status ks_trace_builder_source_close(struct ks_trace_builder *builder, s
         }
     }
     built->track_end = builder->track_count;
+    built->stack_end = builder->stack_count;
+    built->path_end = builder->call_path_count;
     builder->open_source = NULL;
     return KS_OK;
 }
@@ -481,6 +487,48 @@ enum ks_status ks_trace_builder_mark(struct ks_trace_builder *builder,
                                      const struct ks_mark_row *row, struct ks_err *err)
 {
     return APPEND(mark, row, err);
+}
+
+enum ks_status ks_trace_builder_sample(struct ks_trace_builder *builder,
+                                       const struct ks_sample_row *row, struct ks_err *err)
+{
+    return APPEND(sample, row, err);
+}
+
+/* ------------------------------------------------------------------ stacks and call paths */
+
+enum ks_status ks_trace_builder_stack(struct ks_trace_builder *builder,
+                                      const struct ks_stack *stack, uint32_t *id,
+                                      struct ks_err *err)
+{
+    KS_ASSERT(builder->open_source && stack->caller <= builder->stack_count &&
+              (stack->caller == 0 || stack->caller > builder->open_source->stack_begin));
+    if (builder->stack_count == UINT32_MAX / 2 ||
+        !reserve_item((void **)&builder->stacks, builder->stack_count, &builder->stack_capacity,
+                      sizeof(*stack))) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot add stack: count=%u",
+                       builder->stack_count);
+    }
+    builder->stacks[builder->stack_count++] = *stack;
+    *id = builder->stack_count;
+    return KS_OK;
+}
+
+enum ks_status ks_trace_builder_call_path(struct ks_trace_builder *builder,
+                                          const struct ks_call_path *path, uint32_t *id,
+                                          struct ks_err *err)
+{
+    KS_ASSERT(builder->open_source && path->parent <= builder->call_path_count &&
+              (path->parent == 0 || path->parent > builder->open_source->path_begin));
+    if (builder->call_path_count == UINT32_MAX / 2 ||
+        !reserve_item((void **)&builder->call_paths, builder->call_path_count,
+                      &builder->call_path_capacity, sizeof(*path))) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot add call path: count=%u",
+                       builder->call_path_count);
+    }
+    builder->call_paths[builder->call_path_count++] = *path;
+    *id = builder->call_path_count;
+    return KS_OK;
 }
 
 /* ------------------------------------------------------------------ strings and collectives */

@@ -69,6 +69,17 @@ enum ks_status ks_trace_builder_memory(struct ks_trace_builder *builder,
 enum ks_status ks_trace_builder_mark(struct ks_trace_builder *builder,
                                      const struct ks_mark_row *row, struct ks_err *err)
     KS_MUST_CHECK;
+enum ks_status ks_trace_builder_sample(struct ks_trace_builder *builder,
+                                       const struct ks_sample_row *row, struct ks_err *err)
+    KS_MUST_CHECK;
+/* A stack or call path of the open source, with an id (>= 1) above those before; what it names as
+ * caller or parent must be of this source, and there. */
+enum ks_status ks_trace_builder_stack(struct ks_trace_builder *builder,
+                                      const struct ks_stack *stack, uint32_t *id,
+                                      struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_trace_builder_call_path(struct ks_trace_builder *builder,
+                                          const struct ks_call_path *path, uint32_t *id,
+                                          struct ks_err *err) KS_MUST_CHECK;
 /* A collective equal to an earlier one gets its id (>= 1). */
 enum ks_status ks_trace_builder_collective(struct ks_trace_builder *builder,
                                            const struct ks_collective *collective, uint32_t *id,

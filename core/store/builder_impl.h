@@ -76,6 +76,10 @@ struct ks_built_source {
     struct ks_source source; /* first: readers hold a pointer to it */
     uint32_t track_begin;
     uint32_t track_end;
+    uint32_t stack_begin; /* ids - 1 */
+    uint32_t stack_end;
+    uint32_t path_begin; /* ids - 1 */
+    uint32_t path_end;
     uint64_t link_count; /* slices that become rows of table link */
     int64_t corr_min;    /* of those */
     int64_t corr_max;
@@ -118,6 +122,12 @@ struct ks_trace_builder {
     struct ks_collective *collectives;
     uint32_t collective_count;
     uint32_t collective_capacity;
+    struct ks_stack *stacks;
+    uint32_t stack_count;
+    uint32_t stack_capacity;
+    struct ks_call_path *call_paths;
+    uint32_t call_path_count;
+    uint32_t call_path_capacity;
     struct ks_map collective_ids;
 };
 

@@ -52,6 +52,10 @@ enum {
 
 enum { KS_MEMORY_OUT_OF_MEMORY = 1 };
 enum { KS_MARK_COUNTER = 1 };
+enum {
+    KS_SAMPLE_RUNNING = 1,   /* the thread used the CPU since the look before */
+    KS_SAMPLE_HOLDS_GIL = 2, /* where the interpreter tells */
+};
 
 enum ks_link_kind {
     KS_LINK_OTHER = 0, /* a call that is not meant to launch work (synchronise, malloc) */

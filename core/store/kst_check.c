@@ -12,6 +12,7 @@ enum check {
     CHECK_STREAM, /* track of a stream, or 0 */
     CHECK_HOST,   /* track that slices can be in, or 0 */
     CHECK_COLLECTIVE,
+    CHECK_STACK,
     CHECK_CATEGORY,
     CHECK_LINK_KIND,
 };
@@ -57,6 +58,13 @@ static const uint8_t checks[KS_TABLE_COUNT][KS_COLUMNS_MAX] = {
             [KS_MARK_COL_name] = CHECK_STRING,
             [KS_MARK_COL_series] = CHECK_STRING,
         },
+    [KS_TABLE_sample] =
+        {
+            [KS_SAMPLE_COL_lane] = CHECK_LANE,
+            [KS_SAMPLE_COL_start_ns] = CHECK_START,
+            [KS_SAMPLE_COL_dur_ns] = CHECK_DUR,
+            [KS_SAMPLE_COL_stack] = CHECK_STACK,
+        },
     [KS_TABLE_link] =
         {
             [KS_LINK_COL_lane] = CHECK_LANE,
@@ -79,6 +87,7 @@ static const unsigned lane_kinds[KS_TABLE_COUNT] = {
     [KS_TABLE_gpu] = KIND_BIT(KS_TRACK_DEVICE),
     [KS_TABLE_memory] = KIND_BIT(KS_TRACK_PROCESS),
     [KS_TABLE_mark] = ~0U,
+    [KS_TABLE_sample] = KIND_BIT(KS_TRACK_THREAD),
     [KS_TABLE_link] = KIND_BIT(KS_TRACK_THREAD) | KIND_BIT(KS_TRACK_ASYNC),
 };
 
@@ -253,6 +262,7 @@ const char *ks_kst_check_column(const struct ks_trace *trace, enum ks_table_id i
     case CHECK_COLLECTIVE:
         is_good = are_below(values, count, (uint64_t)trace->collective_count + 1);
         break;
+    case CHECK_STACK: is_good = are_below(values, count, (uint64_t)trace->stack_count + 1); break;
     case CHECK_CATEGORY: is_good = are_bytes_below(values, count, KS_CATEGORY_COUNT); break;
     case CHECK_LINK_KIND: is_good = are_bytes_below(values, count, KS_LINK_MEMSET + 1); break;
     }

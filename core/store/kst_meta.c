@@ -21,12 +21,16 @@ static const char *const columns[] = {
 #include "store/tables.def"
 #define KS_MARK_COLUMN(column, type) "mark." #column " " #type,
 #include "store/tables.def"
+#define KS_SAMPLE_COLUMN(column, type) "sample." #column " " #type,
+#include "store/tables.def"
 #define KS_LINK_COLUMN(column, type) "link." #column " " #type,
 #include "store/tables.def"
 #define KS_SOURCE_FIELD(member, kind) "source." #member " " #kind,
 #define KS_GPU_INFO_FIELD(member, kind) "gpu_info." #member " " #kind,
 #define KS_TRACK_FIELD(member, kind) "track." #member " " #kind,
 #define KS_COLLECTIVE_FIELD(member, kind) "collective." #member " " #kind,
+#define KS_STACK_FIELD(member, kind) "stack." #member " " #kind,
+#define KS_CALL_PATH_FIELD(member, kind) "call_path." #member " " #kind,
 #include "store/kst_fields.def"
 };
 /* clang-format on */
@@ -109,6 +113,18 @@ static void put_collective(struct ks_text *out, const struct ks_collective *coll
 #include "store/kst_fields.def"
 }
 
+static void put_stack(struct ks_text *out, const struct ks_stack *stack)
+{
+#define KS_STACK_FIELD(member, kind) put_##kind(out, stack->member);
+#include "store/kst_fields.def"
+}
+
+static void put_call_path(struct ks_text *out, const struct ks_call_path *path)
+{
+#define KS_CALL_PATH_FIELD(member, kind) put_##kind(out, path->member);
+#include "store/kst_fields.def"
+}
+
 void ks_kst_put_meta(const struct ks_trace *trace, struct ks_text *out)
 {
     ks_put_i64(out, trace->origin_ns);
@@ -125,6 +141,14 @@ void ks_kst_put_meta(const struct ks_trace *trace, struct ks_text *out)
     ks_put_u32(out, trace->collective_count);
     for (uint32_t i = 0; i < trace->collective_count; i++) {
         put_collective(out, &trace->collectives[i]);
+    }
+    ks_put_u32(out, trace->stack_count);
+    for (uint32_t i = 0; i < trace->stack_count; i++) {
+        put_stack(out, &trace->stacks[i]);
+    }
+    ks_put_u32(out, trace->call_path_count);
+    for (uint32_t i = 0; i < trace->call_path_count; i++) {
+        put_call_path(out, &trace->call_paths[i]);
     }
 }
 
@@ -235,6 +259,46 @@ static enum ks_status take_collectives(struct taker *taker, struct ks_trace *tra
     return KS_OK;
 }
 
+/* Callers come first. */
+static enum ks_status take_stacks(struct taker *taker, struct ks_trace *trace, struct ks_err *err)
+{
+    trace->stack_count = ks_bytes_count(taker->bytes, sizeof(uint32_t) * 5);
+    trace->stacks = ks_alloc(trace->stack_count, sizeof(*trace->stacks));
+    if (!trace->stacks) {
+        return fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < trace->stack_count; i++) {
+        struct ks_stack *stack = &trace->stacks[i];
+#define KS_STACK_FIELD(member, kind) stack->member = take_##kind(taker);
+#include "store/kst_fields.def"
+        taker->is_good = taker->is_good && stack->caller <= i;
+    }
+    return KS_OK;
+}
+
+static bool is_thread(const struct ks_trace *trace, uint32_t track)
+{
+    return track > 0 && track < trace->track_count && trace->tracks[track].kind == KS_TRACK_THREAD;
+}
+
+static enum ks_status take_call_paths(struct taker *taker, struct ks_trace *trace,
+                                      struct ks_err *err)
+{
+    trace->call_path_count = ks_bytes_count(taker->bytes, sizeof(uint64_t) * 6);
+    trace->call_paths = ks_alloc(trace->call_path_count, sizeof(*trace->call_paths));
+    if (!trace->call_paths) {
+        return fail_nomem(err);
+    }
+    for (uint32_t i = 0; i < trace->call_path_count; i++) {
+        struct ks_call_path *path = &trace->call_paths[i];
+#define KS_CALL_PATH_FIELD(member, kind) path->member = take_##kind(taker);
+#include "store/kst_fields.def"
+        taker->is_good = taker->is_good && path->parent <= i && is_thread(trace, path->track) &&
+                         path->calls >= 0 && path->total_ns >= 0 && path->child_ns >= 0;
+    }
+    return KS_OK;
+}
+
 enum ks_status ks_kst_take_meta(struct ks_bytes *bytes, struct ks_trace *trace, struct ks_err *err)
 {
     struct taker taker = {bytes, ks_strpool_count(trace->strings), true};
@@ -245,5 +309,7 @@ enum ks_status ks_kst_take_meta(struct ks_bytes *bytes, struct ks_trace *trace, 
     KS_TRY(take_sources(&taker, trace, err));
     KS_TRY(take_tracks(&taker, trace, err));
     KS_TRY(take_collectives(&taker, trace, err));
+    KS_TRY(take_stacks(&taker, trace, err));
+    KS_TRY(take_call_paths(&taker, trace, err));
     return taker.is_good && !bytes->failed ? KS_OK : fail_damaged(err);
 }

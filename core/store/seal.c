@@ -56,6 +56,7 @@ struct sealer {
     struct ks_built_source *source;
     int64_t shift_ns;
     uint32_t lane_shift;
+    uint32_t stack_shift;
     uint64_t link_begin;
     uint32_t memory_lane; /* lane of the running sums */
     uint64_t host_sum;
@@ -326,6 +327,18 @@ static enum ks_status seal_marks(struct sealer *s, struct ks_mark_row *rows, siz
     return KS_OK;
 }
 
+static enum ks_status seal_samples(struct sealer *s, struct ks_sample_row *rows, size_t count,
+                                   struct ks_err *err)
+{
+    (void)err;
+    for (size_t i = 0; i < count; i++) {
+        rows[i].lane -= s->lane_shift;
+        rows[i].start_ns += s->shift_ns;
+        rows[i].stack -= rows[i].stack ? s->stack_shift : 0;
+    }
+    return KS_OK;
+}
+
 /* The sink of the merge of each table: changes a few rows, cuts them into columns, goes on. */
 #define DEFINE_SINK(table, seal_rows)                                                              \
     static enum ks_status take_##table(void *user, char *rows, size_t count, struct ks_err *err)   \
@@ -347,6 +360,7 @@ DEFINE_SINK(slice, seal_slices)
 DEFINE_SINK(gpu, seal_gpu)
 DEFINE_SINK(memory, seal_memory)
 DEFINE_SINK(mark, seal_marks)
+DEFINE_SINK(sample, seal_samples)
 
 /* ------------------------------------------------------------------ sources */
 
@@ -365,7 +379,8 @@ static size_t fan_in_of(const struct ks_trace_builder *builder, enum ks_table_id
 
 static enum ks_status merge_table(struct sealer *s, enum ks_table_id id, struct ks_err *err)
 {
-    static const ks_rows_cb sinks[KS_BUILT_TABLES] = {take_slice, take_gpu, take_memory, take_mark};
+    static const ks_rows_cb sinks[KS_BUILT_TABLES] = {take_slice, take_gpu, take_memory, take_mark,
+                                                      take_sample};
     struct ks_builder_table *table = &s->builder->tables[id];
     const struct ks_source_rows *rows = &s->source->rows[id];
     struct ks_merge merge = {
@@ -411,7 +426,8 @@ static enum ks_status seal_source(struct sealer *s, struct ks_err *err)
     KS_TRY(count_idle_launches(s, err));
     index_release(&s->corrs);
     KS_TRY(merge_table(s, KS_TABLE_memory, err));
-    return merge_table(s, KS_TABLE_mark, err);
+    KS_TRY(merge_table(s, KS_TABLE_mark, err));
+    return merge_table(s, KS_TABLE_sample, err);
 }
 
 /* ------------------------------------------------------------------ the whole trace */
@@ -553,20 +569,52 @@ static void move_tracks(struct sealer *s, uint32_t source_index, uint32_t *next)
     }
 }
 
+/* The same of stacks and call paths; they go with their source. */
+static void move_stacks(struct sealer *s, uint32_t *next)
+{
+    const struct ks_built_source *source = s->source;
+    struct ks_stack *stacks = s->builder->stacks;
+    s->stack_shift = source->stack_begin - *next;
+    for (uint32_t i = source->stack_begin; i < source->stack_end; i++) {
+        struct ks_stack stack = stacks[i];
+        stack.caller -= stack.caller ? s->stack_shift : 0;
+        stacks[(*next)++] = stack;
+    }
+}
+
+static void move_call_paths(struct sealer *s, uint32_t *next)
+{
+    const struct ks_built_source *source = s->source;
+    struct ks_call_path *paths = s->builder->call_paths;
+    uint32_t shift = source->path_begin - *next;
+    for (uint32_t i = source->path_begin; i < source->path_end; i++) {
+        struct ks_call_path path = paths[i];
+        path.track -= s->lane_shift;
+        path.parent -= path.parent ? shift : 0;
+        paths[(*next)++] = path;
+    }
+}
+
 static enum ks_status seal_sources(struct sealer *s, struct ks_err *err)
 {
     KS_TRY(find_origin(s, err));
     KS_TRY(init_tables(s, err));
     uint32_t track_next = 1;
+    uint32_t stack_next = 0;
+    uint32_t path_next = 0;
     bool has_span = false;
     for (uint32_t i = 0; i < s->builder->source_count; i++) {
         s->source = s->builder->sources[i];
         KS_TRY(find_shift(s, s->source, &s->shift_ns, err));
         move_tracks(s, i, &track_next);
+        move_stacks(s, &stack_next);
+        move_call_paths(s, &path_next);
         widen_span(s, s->source, s->shift_ns, &has_span);
         KS_TRY(seal_source(s, err));
     }
     s->builder->track_count = track_next;
+    s->builder->stack_count = stack_next;
+    s->builder->call_path_count = path_next;
     for (size_t t = 0; t < KS_TABLE_COUNT; t++) {
         ks_table_finish(&s->trace->tables[t], s->builder->pool);
     }
@@ -583,12 +631,18 @@ static void move_to_trace(struct ks_trace_builder *builder, struct ks_trace *tra
     trace->track_count = builder->track_count;
     trace->collectives = builder->collectives;
     trace->collective_count = builder->collective_count;
+    trace->stacks = builder->stacks;
+    trace->stack_count = builder->stack_count;
+    trace->call_paths = builder->call_paths;
+    trace->call_path_count = builder->call_path_count;
     trace->source_count = builder->source_count;
     builder->pool = NULL;
     builder->strings = NULL;
     ks_arena_init(&builder->arena);
     builder->tracks = NULL;
     builder->collectives = NULL;
+    builder->stacks = NULL;
+    builder->call_paths = NULL;
 }
 
 static enum ks_status seal(struct sealer *s, int64_t run, struct ks_err *err)

@@ -29,6 +29,10 @@ static const struct ks_table_layout layouts[KS_TABLE_COUNT] = {
 #define KS_MARK_COLUMN(column, type) COLUMN_OF(mark, column, type)
 #include "store/tables.def"
     }},
+    [KS_TABLE_sample] = {sizeof(struct ks_sample_row), KS_SAMPLE_COL_COUNT, {
+#define KS_SAMPLE_COLUMN(column, type) COLUMN_OF(sample, column, type)
+#include "store/tables.def"
+    }},
     [KS_TABLE_link] = {sizeof(struct ks_link_row), KS_LINK_COL_COUNT, {
 #define KS_LINK_COLUMN(column, type) COLUMN_OF(link, column, type)
 #include "store/tables.def"

@@ -20,6 +20,8 @@ void ks_trace_destroy(struct ks_trace *trace)
     ks_free(trace->sources);
     ks_free(trace->tracks);
     ks_free(trace->collectives);
+    ks_free(trace->stacks);
+    ks_free(trace->call_paths);
     ks_free(trace);
 }
 
@@ -102,6 +104,11 @@ static void show_memory(struct ks_memory_scan *scan)
 }
 #define KS_MARK_COLUMN(column, type) scan->col.column = scan->scan.cols[KS_MARK_COL_##column];
 static void show_mark(struct ks_mark_scan *scan)
+{
+#include "store/tables.def"
+}
+#define KS_SAMPLE_COLUMN(column, type) scan->col.column = scan->scan.cols[KS_SAMPLE_COL_##column];
+static void show_sample(struct ks_sample_scan *scan)
 {
 #include "store/tables.def"
 }
@@ -198,6 +205,28 @@ const struct ks_collective *ks_trace_collective(const struct ks_trace *trace, ui
 {
     KS_ASSERT(id >= 1 && id <= trace->collective_count);
     return &trace->collectives[id - 1];
+}
+
+const struct ks_stack *ks_trace_stack(const struct ks_trace *trace, uint32_t id)
+{
+    KS_ASSERT(id >= 1 && id <= trace->stack_count);
+    return &trace->stacks[id - 1];
+}
+
+uint32_t ks_trace_stack_count(const struct ks_trace *trace)
+{
+    return trace->stack_count;
+}
+
+const struct ks_call_path *ks_trace_call_path(const struct ks_trace *trace, uint32_t id)
+{
+    KS_ASSERT(id >= 1 && id <= trace->call_path_count);
+    return &trace->call_paths[id - 1];
+}
+
+uint32_t ks_trace_call_path_count(const struct ks_trace *trace)
+{
+    return trace->call_path_count;
 }
 
 struct ks_str ks_trace_str(const struct ks_trace *trace, struct ks_strid id)

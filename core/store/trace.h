@@ -25,11 +25,13 @@ enum ks_table_id {
     KS_TABLE_gpu,
     KS_TABLE_memory,
     KS_TABLE_mark,
+    KS_TABLE_sample,
     KS_TABLE_link,
     KS_TABLE_COUNT,
 };
 
-#define KS_TABLE_LIST(TABLE) TABLE(slice) TABLE(gpu) TABLE(memory) TABLE(mark) TABLE(link)
+#define KS_TABLE_LIST(TABLE)                                                                       \
+    TABLE(slice) TABLE(gpu) TABLE(memory) TABLE(mark) TABLE(sample) TABLE(link)
 
 /* For each table: a row as a reader writes it, the columns of a chunk as a scan shows them (NULL
  * when not asked for), and the number of each column. */
@@ -86,6 +88,19 @@ struct ks_mark_cols {
 enum ks_mark_col {
 #include "store/tables.def"
     KS_MARK_COL_COUNT
+};
+#define KS_SAMPLE_COLUMN(column, type) type column;
+struct ks_sample_row {
+#include "store/tables.def"
+};
+#define KS_SAMPLE_COLUMN(column, type) const type *column;
+struct ks_sample_cols {
+#include "store/tables.def"
+};
+#define KS_SAMPLE_COLUMN(column, type) KS_SAMPLE_COL_##column,
+enum ks_sample_col {
+#include "store/tables.def"
+    KS_SAMPLE_COL_COUNT
 };
 #define KS_LINK_COLUMN(column, type) type column;
 struct ks_link_row {
@@ -311,6 +326,28 @@ struct ks_collective {
     int64_t group_size; /* -1 unknown */
 };
 
+/* A function that was being run, and the stack that called it. */
+struct ks_stack {
+    struct ks_strid function; /* qualified name */
+    struct ks_strid file;     /* "~" for a C function */
+    uint32_t first_line;      /* of the function; 0 for C functions */
+    uint32_t line;            /* that ran; 0 unknown */
+    uint32_t caller;          /* id of a stack that comes before this one, 0 none */
+};
+
+/* A function as called by its parent: what the function profiler counted. */
+struct ks_call_path {
+    uint32_t track;  /* of the thread */
+    uint32_t parent; /* id of a path that comes before this one, 0: the first of its thread */
+    struct ks_strid function;
+    struct ks_strid file;
+    uint32_t first_line;
+    uint32_t open;    /* calls that had not returned at the end of the file */
+    int64_t calls;    /* that began */
+    int64_t total_ns; /* of calls that returned, with what they called */
+    int64_t child_ns; /* of it, time in functions that it called */
+};
+
 struct ks_trace; /* see store/builder.h for how one is made */
 
 void ks_trace_destroy(struct ks_trace *trace); /* NULL is fine */
@@ -336,6 +373,11 @@ const struct ks_source *ks_trace_source(const struct ks_trace *trace, uint32_t s
 uint32_t ks_trace_source_count(const struct ks_trace *trace);
 /* id >= 1 */
 const struct ks_collective *ks_trace_collective(const struct ks_trace *trace, uint32_t id);
+/* id >= 1; ids are 1 .. count. */
+const struct ks_stack *ks_trace_stack(const struct ks_trace *trace, uint32_t id);
+uint32_t ks_trace_stack_count(const struct ks_trace *trace);
+const struct ks_call_path *ks_trace_call_path(const struct ks_trace *trace, uint32_t id);
+uint32_t ks_trace_call_path_count(const struct ks_trace *trace);
 struct ks_str ks_trace_str(const struct ks_trace *trace, struct ks_strid id);
 /* Id of a text if some row has it, else 0. */
 struct ks_strid ks_trace_str_find(const struct ks_trace *trace, struct ks_str text);

@@ -18,6 +18,10 @@ struct ks_trace {
     uint32_t track_count;
     struct ks_collective *collectives; /* id - 1 */
     uint32_t collective_count;
+    struct ks_stack *stacks; /* id - 1 */
+    uint32_t stack_count;
+    struct ks_call_path *call_paths; /* id - 1 */
+    uint32_t call_path_count;
     int64_t origin_ns;
     int64_t start_ns;
     int64_t end_ns;

@@ -72,26 +72,31 @@ enum {
 static struct ks_region_library ks_region_library_;
 static __thread struct ks_region_lane *ks_region_lane_;
 
-/* Asks again after 1, 2, 4, 8, ... calls, since the recorder may come after us. */
+/* Looks at each of the first calls, then at one in twice as many each time, since the recorder may
+ * come after us. Threads that look at once find the same. */
 __attribute__((noinline, unused)) static uint32_t ks_region_find_(struct ks_region_site *site)
 {
     struct ks_region_library *library = &ks_region_library_;
     uint32_t calls = ++site->calls;
-    if ((calls & (calls - 1)) != 0) {
-        return 0;
-    }
-    if (!library->site) {
+    if (!__atomic_load_n(&library->site, __ATOMIC_ACQUIRE)) {
+        if (calls > 64 && (calls & (calls - 1)) != 0) {
+            return 0;
+        }
         void *handle = dlopen("libkscope_capture.so", RTLD_LAZY | RTLD_NOLOAD);
         if (!handle) {
             return 0;
         }
-        *(void **)&library->lane = dlsym(handle, "ks_capture_lane");
-        *(void **)&library->slow = dlsym(handle, "ks_capture_event_slow");
-        *(void **)&library->site = dlsym(handle, "ks_capture_site");
+        struct ks_region_library found;
+        *(void **)&found.lane = dlsym(handle, "ks_capture_lane");
+        *(void **)&found.slow = dlsym(handle, "ks_capture_event_slow");
+        *(void **)&found.site = dlsym(handle, "ks_capture_site");
         dlclose(handle);
-    }
-    if (!library->lane || !library->slow || !library->site) {
-        return 0;
+        if (!found.lane || !found.slow || !found.site) {
+            return 0;
+        }
+        library->lane = found.lane;
+        library->slow = found.slow;
+        __atomic_store_n(&library->site, found.site, __ATOMIC_RELEASE);
     }
     site->id =
         library->site(site->name, strlen(site->name), site->category, strlen(site->category));
@@ -111,16 +116,29 @@ static inline uint64_t ks_region_tick_(const struct ks_region_lane *lane)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A record is reserved before it is filled, so that a signal handler gets another one; its second
- * word makes it valid. */
+/* By one instruction where there is one, so that a signal handler gets another record. */
+static inline struct ks_region_event *ks_region_reserve_(struct ks_region_lane *lane)
+{
+    struct ks_region_event *at;
+#ifdef __x86_64__
+    uint64_t size = sizeof(*at);
+    __asm__ volatile("xaddq %0, %1" : "+r"(size), "+m"(lane->next) : : "cc");
+    at = (struct ks_region_event *)(uintptr_t)size;
+#else
+    at = lane->next;
+    lane->next = at + 1;
+#endif
+    return at;
+}
+
+/* Behind the end of the lane there is no room, however far; the second word makes a record valid. */
 static inline void ks_region_put_(struct ks_region_lane *lane, uint64_t tick, uint64_t word)
 {
-    struct ks_region_event *at = lane->next;
-    if (__builtin_expect(at == lane->end, 0)) {
+    struct ks_region_event *at = ks_region_reserve_(lane);
+    if (__builtin_expect((uintptr_t)at >= (uintptr_t)lane->end, 0)) {
         ks_region_library_.slow(lane, tick, word);
         return;
     }
-    lane->next = at + 1;
     at->tick = tick;
     __atomic_store_n(&at->word, word, __ATOMIC_RELEASE);
 }
@@ -146,9 +164,10 @@ static inline void ks_region_begin(struct ks_region_site *site)
     }
 }
 
+/* Ends what has begun: where nobody recorded then, nothing ends. */
 static inline void ks_region_end(struct ks_region_site *site)
 {
-    struct ks_region_lane *lane = ks_region_lane_of_(site);
+    struct ks_region_lane *lane = site->id != 0 ? ks_region_lane_of_(site) : NULL;
     if (lane) {
         ks_region_put_(lane, ks_region_tick_(lane), site->id | (uint64_t)KS_REGION_END << 32);
     }

@@ -8,8 +8,8 @@
 struct sums {
     uint64_t calls;
     uint64_t outer_calls; /* not inside another call of the same */
-    uint64_t own_ticks;
-    uint64_t outer_ticks;
+    double own_seconds;
+    double outer_seconds;
     uint32_t open; /* while the tree is walked */
     uint32_t function;
     uint32_t caller; /* 0: of all callers */
@@ -20,7 +20,8 @@ struct sum_table {
     uint32_t count;
     uint32_t capacity;
     struct ks_functions_map numbers; /* by (caller, function) */
-    uint64_t now_tick;
+    uint64_t now_tick;               /* these two: of the tree that is walked */
+    double seconds_per_tick;
 };
 
 static uint64_t key_of(uint32_t caller, uint32_t function)
@@ -65,17 +66,19 @@ static uint64_t open_ticks(const struct ks_call_node *node, uint64_t now)
     return is_open && now > counts->open_tick ? now - counts->open_tick : 0;
 }
 
-static void add_node(struct sums *row, const struct ks_call_node *node, uint64_t open)
+static void add_node(struct sums *row, const struct ks_call_node *node, uint64_t open, double rate)
 {
     const struct ks_wire_node *counts = node->counts;
-    uint64_t own = counts->total_ticks - counts->child_ticks;
+    // In the middle of a call the child's time can be counted and its own not yet.
+    int64_t own = (int64_t)(counts->total_ticks + open - counts->child_ticks);
     row->calls += counts->calls;
-    row->own_ticks += own + open;
+    row->own_seconds += (double)own * rate;
     if (row->open > 0) {
         return;
     }
+    uint64_t ticks = is_outside(node) ? node->outer_ticks : counts->total_ticks + open;
     row->outer_calls += is_outside(node) ? node->outer_calls : counts->calls;
-    row->outer_ticks += is_outside(node) ? node->outer_ticks : counts->total_ticks + open;
+    row->outer_seconds += (double)ticks * rate;
 }
 
 /* Row of a node as called by its parent; a root has no caller. */
@@ -92,19 +95,20 @@ static int begin_node(struct sum_table *table, const struct ks_call_node *node)
         return -1;
     }
     uint64_t open = open_ticks(node, table->now_tick);
-    add_node(&table->rows[all], node, open);
+    add_node(&table->rows[all], node, open, table->seconds_per_tick);
     table->rows[all].open++;
     if (edge != 0) {
-        add_node(&table->rows[edge], node, open);
+        add_node(&table->rows[edge], node, open, table->seconds_per_tick);
         table->rows[edge].open++;
     }
     // An open call is inside its parent's, whose own time it is not.
     const struct ks_call_node *parent = node->parent;
     if (open > 0 && parent->function != 0) {
         uint32_t parent_edge = edge_of(table, parent);
-        table->rows[get_row(table, 0, parent->function)].own_ticks -= open;
+        double seconds = (double)open * table->seconds_per_tick;
+        table->rows[get_row(table, 0, parent->function)].own_seconds -= seconds;
         if (parent_edge != 0) {
-            table->rows[parent_edge].own_ticks -= open;
+            table->rows[parent_edge].own_seconds -= seconds;
         }
     }
     return 0;
@@ -151,13 +155,12 @@ static PyObject *label_of(const struct ks_function *row)
 
 /* (first calls, second calls, own seconds, cumulative seconds), added to `before` when that is
  * there. pstats has both numbers of calls of a function in another order than those of a caller. */
-static PyObject *numbers_of(const struct sums *row, double rate, PyObject *before)
+static PyObject *numbers_of(const struct sums *row, PyObject *before)
 {
     unsigned long long first = row->caller ? row->calls : row->outer_calls;
     unsigned long long second = row->caller ? row->outer_calls : row->calls;
-    // A read in the middle of a call can find the child's time counted and its own not yet.
-    double own = (double)(int64_t)row->own_ticks * rate;
-    double cumulative = (double)row->outer_ticks * rate;
+    double own = row->own_seconds;
+    double cumulative = row->outer_seconds;
     if (before) {
         first += PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(before, 0));
         second += PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(before, 1));
@@ -172,17 +175,17 @@ static PyObject *numbers_of(const struct sums *row, double rate, PyObject *befor
 }
 
 /* Two code objects can have one label: two lambdas of a line, a function that is made again. */
-static int add_numbers(PyObject *into, PyObject *label, const struct sums *row, double rate)
+static int add_numbers(PyObject *into, PyObject *label, const struct sums *row)
 {
     PyObject *before = PyDict_GetItemWithError(into, label); // borrowed
-    PyObject *numbers = PyErr_Occurred() ? NULL : numbers_of(row, rate, before);
+    PyObject *numbers = PyErr_Occurred() ? NULL : numbers_of(row, before);
     int status = numbers ? PyDict_SetItem(into, label, numbers) : -1;
     Py_XDECREF(numbers);
     return status;
 }
 
 static int add_row_to(PyObject *stats, const struct ks_function_table *functions,
-                      const struct sums *row, double rate)
+                      const struct sums *row)
 {
     PyObject *label = label_of(&functions->rows[row->function]);
     if (!label) {
@@ -190,12 +193,12 @@ static int add_row_to(PyObject *stats, const struct ks_function_table *functions
     }
     int status = -1;
     if (row->caller == 0) {
-        status = add_numbers(stats, label, row, rate);
+        status = add_numbers(stats, label, row);
     } else {
         PyObject *caller = label_of(&functions->rows[row->caller]);
         PyObject *entry = PyDict_GetItemWithError(stats, label); // borrowed
         if (caller && entry) {
-            status = add_numbers(PyTuple_GET_ITEM(entry, 4), caller, row, rate);
+            status = add_numbers(PyTuple_GET_ITEM(entry, 4), caller, row);
         }
         Py_XDECREF(caller);
     }
@@ -203,15 +206,14 @@ static int add_row_to(PyObject *stats, const struct ks_function_table *functions
     return status;
 }
 
-static PyObject *make_dict(const struct sum_table *table, const struct ks_function_table *functions,
-                           double rate)
+static PyObject *make_dict(const struct sum_table *table, const struct ks_function_table *functions)
 {
     PyObject *stats = PyDict_New();
     // Functions first: rows of callers go into theirs.
     for (int want_callers = 0; stats && want_callers < 2; want_callers++) {
         for (uint32_t i = 1; i < table->count; i++) {
             const struct sums *row = &table->rows[i];
-            if ((row->caller != 0) == want_callers && add_row_to(stats, functions, row, rate) < 0) {
+            if ((row->caller != 0) == want_callers && add_row_to(stats, functions, row) < 0) {
                 Py_DECREF(stats);
                 return NULL;
             }
@@ -225,12 +227,16 @@ static int add_trees(struct sum_table *table, PyObject *threads)
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(threads); i++) {
         struct ks_function_thread *thread =
             (struct ks_function_thread *)PyList_GET_ITEM(threads, i);
-        // A tree whose file is gone (after a fork) has no nodes left to read.
+        // After a fork its nodes are not there to be read.
         if (ks_call_tree_is_stale(&thread->tree)) {
             ks_call_tree_restart(&thread->tree);
         }
-        if (add_tree(table, &thread->tree) < 0) {
-            return -1;
+        table->now_tick = ks_functions_tick(thread->tree.is_tsc);
+        table->seconds_per_tick = ks_functions_seconds_per_tick(thread->tree.is_tsc);
+        for (const struct ks_call_tree *tree = &thread->tree; tree; tree = tree->earlier) {
+            if (add_tree(table, tree) < 0) {
+                return -1;
+            }
         }
     }
     return 0;
@@ -238,7 +244,7 @@ static int add_trees(struct sum_table *table, PyObject *threads)
 
 PyObject *ks_functions_stats(struct ks_function_profiler *self)
 {
-    struct sum_table table = {.count = 1, .now_tick = ks_functions_tick(self->shared.is_tsc)};
+    struct sum_table table = {.count = 1};
     PyObject *stats = NULL;
     if (!(table.rows = PyMem_RawCalloc(1024, sizeof(*table.rows)))) {
         return PyErr_NoMemory();
@@ -247,8 +253,7 @@ PyObject *ks_functions_stats(struct ks_function_profiler *self)
     if (add_trees(&table, self->threads) < 0) {
         PyErr_NoMemory();
     } else {
-        stats = make_dict(&table, &self->shared.table,
-                          ks_functions_seconds_per_tick(self->shared.is_tsc));
+        stats = make_dict(&table, &self->shared.table);
     }
     PyMem_RawFree(table.rows);
     ks_functions_map_release(&table.numbers);

@@ -179,12 +179,12 @@ static uint32_t string_id(PyObject *text)
     return ks_capture_string(bytes, (size_t)length);
 }
 
-void ks_function_table_describe(struct ks_function_table *table, uint32_t number,
+bool ks_function_table_describe(struct ks_function_table *table, uint32_t number,
                                 uint32_t generation)
 {
     struct ks_function *row = &table->rows[number];
     if (row->described_in == generation + UINT64_C(1)) {
-        return;
+        return true;
     }
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -195,7 +195,9 @@ void ks_function_table_describe(struct ks_function_table *table, uint32_t number
         .first_line = row->first_line > 0 ? (uint32_t)row->first_line : 0,
     };
     PyErr_Restore(type, value, traceback);
-    if (ks_capture_item(KS_WIRE_CODE, &code, sizeof(code))) {
-        row->described_in = generation + UINT64_C(1);
+    if (!ks_capture_item(KS_WIRE_CODE, &code, sizeof(code))) {
+        return false;
     }
+    row->described_in = generation + UINT64_C(1);
+    return true;
 }

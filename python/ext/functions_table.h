@@ -45,8 +45,8 @@ static inline uint32_t ks_function_code_id(uint32_t number)
     return number * 2 - 1;
 }
 
-/* Describes a function in the recording that is on, unless it is there already. */
-void ks_function_table_describe(struct ks_function_table *table, uint32_t number,
+/* Describes a function in the recording that is on, unless it is there already. False: no room. */
+bool ks_function_table_describe(struct ks_function_table *table, uint32_t number,
                                 uint32_t generation);
 
 #endif

@@ -1,6 +1,7 @@
 #include "functions_tree.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum {
     CHILDREN_WITHOUT_MAP = 8,
@@ -28,7 +29,7 @@ static void begin_empty(struct ks_call_tree *tree)
 
 void ks_call_tree_init(struct ks_call_tree *tree, struct ks_call_shared *shared, bool is_recorded)
 {
-    *tree = (struct ks_call_tree){.shared = shared, .is_recorded = is_recorded};
+    *tree = (struct ks_call_tree){.shared = shared, .is_recorded = is_recorded, .pid = getpid()};
     begin_empty(tree);
 }
 
@@ -51,11 +52,8 @@ static void release_maps(struct ks_call_node *node)
     }
 }
 
-void ks_call_tree_release(struct ks_call_tree *tree)
+static void release_one(struct ks_call_tree *tree)
 {
-    if (!tree->shared) {
-        return;
-    }
     release_maps(&tree->root);
     while (tree->blocks) {
         struct ks_call_block *block = tree->blocks;
@@ -64,15 +62,51 @@ void ks_call_tree_release(struct ks_call_tree *tree)
     }
     PyMem_RawFree(tree->others);
     tree->shared->path_count -= tree->node_count;
+}
+
+void ks_call_tree_release(struct ks_call_tree *tree)
+{
+    struct ks_call_tree *earlier = tree->earlier;
+    if (!tree->shared) {
+        return;
+    }
+    release_one(tree);
+    while (earlier) {
+        struct ks_call_tree *next = earlier->earlier;
+        release_one(earlier);
+        PyMem_RawFree(earlier);
+        earlier = next;
+    }
     *tree = (struct ks_call_tree){0};
 }
 
-void ks_call_tree_restart(struct ks_call_tree *tree)
+void ks_call_tree_reset(struct ks_call_tree *tree)
 {
     struct ks_call_shared *shared = tree->shared;
     bool is_recorded = tree->is_recorded;
     ks_call_tree_release(tree);
     ks_call_tree_init(tree, shared, is_recorded);
+}
+
+void ks_call_tree_restart(struct ks_call_tree *tree)
+{
+    struct ks_call_tree *kept = NULL;
+    if (tree->pid == getpid()) {
+        kept = PyMem_RawMalloc(sizeof(*kept));
+    }
+    if (!kept) {
+        ks_call_tree_reset(tree);
+        return;
+    }
+    ks_call_tree_close(tree);
+    *kept = *tree;
+    kept->current = &kept->root;
+    kept->root.counts = &kept->root_counts;
+    for (struct ks_call_node *node = kept->root.first_child; node; node = node->next_sibling) {
+        node->parent = &kept->root;
+    }
+    ks_call_tree_init(tree, kept->shared, kept->is_recorded);
+    tree->earlier = kept;
 }
 
 /* ------------------------------------------------------------------ memory of nodes */
@@ -104,37 +138,53 @@ static int reserve_node(struct ks_call_tree *tree)
     return 0;
 }
 
-/* From the recording; when that is full from our memory, so that stats() still knows. */
-static int reserve_counts(struct ks_call_tree *tree)
+static int reserve_memory(struct ks_call_tree *tree)
 {
-    if (tree->free_counts_count > 0) {
-        return 0;
-    }
-    uint32_t slot = KS_CALL_NO_SLOT;
-    uint32_t count = NODES_IN_SLOT;
-    struct ks_wire_node *counts = tree->is_recorded ? ks_capture_nodes(&slot) : NULL;
-    if (!counts) {
-        slot = KS_CALL_NO_SLOT;
-        count = tree->block_size;
-        counts = take_block(tree, count * sizeof(*counts));
-    }
+    uint32_t count = tree->block_size;
+    struct ks_wire_node *counts = take_block(tree, count * sizeof(*counts));
     if (!counts) {
         return -1;
     }
-    tree->free_counts = counts;
-    tree->free_counts_count = count;
-    tree->free_slot = slot;
-    tree->free_index = 0;
+    tree->memory = (struct ks_call_page){counts, count, KS_CALL_NO_SLOT, 0};
     return 0;
 }
 
-static void place_counts(struct ks_call_tree *tree, struct ks_call_node *node)
+static bool reserve_slot(struct ks_call_tree *tree)
 {
-    struct ks_wire_node *counts = tree->free_counts++;
-    tree->free_counts_count--;
+    if (tree->slot.count > 0) {
+        return true;
+    }
+    uint32_t slot = 0;
+    struct ks_wire_node *counts = ks_capture_nodes(&slot);
+    if (counts) {
+        tree->slot = (struct ks_call_page){counts, NODES_IN_SLOT, slot, 0};
+    }
+    return counts != NULL;
+}
+
+/* Where the counts of a function's new node go: into the recording, whose readers must know the
+ * function first; when that is full or has stopped into our memory, so that stats() still knows.
+ * NULL: no memory. */
+static struct ks_call_page *choose_page(struct ks_call_tree *tree, uint32_t number)
+{
+    struct ks_function_table *table = &tree->shared->table;
+    if (tree->is_recorded && ks_function_table_describe(table, number, tree->generation) &&
+        reserve_slot(tree)) {
+        return &tree->slot;
+    }
+    if (tree->memory.count == 0 && reserve_memory(tree) < 0) {
+        return NULL;
+    }
+    return &tree->memory;
+}
+
+static void take_counts(struct ks_call_page *page, struct ks_call_node *node)
+{
+    struct ks_wire_node *counts = page->counts++;
+    page->count--;
     node->counts = counts;
-    node->slot = tree->free_slot;
-    node->index = tree->free_index++;
+    node->slot = page->slot;
+    node->index = page->index++;
     counts->parent_slot = node->parent->slot;
     counts->parent_index = node->parent->slot == KS_CALL_NO_SLOT ? 0 : node->parent->index;
     // Last, in the order that a reader of a cut file goes by.
@@ -169,7 +219,8 @@ static int index_child(struct ks_call_node *parent, struct ks_call_node *child)
 static struct ks_call_node *add_child(struct ks_call_tree *tree, struct ks_call_node *parent,
                                       const void *key, uint32_t number)
 {
-    if (reserve_node(tree) < 0 || reserve_counts(tree) < 0) {
+    struct ks_call_page *page = reserve_node(tree) < 0 ? NULL : choose_page(tree, number);
+    if (!page) {
         return NULL;
     }
     struct ks_call_node *node = tree->free_nodes;
@@ -179,10 +230,7 @@ static struct ks_call_node *add_child(struct ks_call_tree *tree, struct ks_call_
     }
     tree->free_nodes++;
     tree->free_node_count--;
-    if (tree->is_recorded) {
-        ks_function_table_describe(&tree->shared->table, number, tree->generation);
-    }
-    place_counts(tree, node);
+    take_counts(page, node);
     node->next_sibling = parent->first_child;
     parent->first_child = node;
     parent->child_count++;

@@ -10,6 +10,8 @@
 #ifndef KS_PYTHON_FUNCTIONS_TREE_H
 #define KS_PYTHON_FUNCTIONS_TREE_H
 
+#include <sys/types.h>
+
 #include "functions_clock.h"
 #include "functions_map.h"
 #include "functions_recording.h"
@@ -39,6 +41,14 @@ struct ks_call_other {
     uint64_t open_tick;
 };
 
+/* Counts that no node has taken yet. */
+struct ks_call_page {
+    struct ks_wire_node *counts;
+    uint32_t count;
+    uint32_t slot; /* KS_CALL_NO_SLOT: in our memory */
+    uint32_t index;
+};
+
 /* What the trees of one profiler share. */
 struct ks_call_shared {
     struct ks_function_table table;
@@ -57,8 +67,10 @@ struct ks_call_tree {
     bool is_tsc;
     bool is_recorded;
     uint32_t generation; /* of the recorder when the tree began */
+    pid_t pid;
     struct ks_call_shared *shared;
-    uint32_t node_count; /* that count against the limit */
+    struct ks_call_tree *earlier; /* of files of the recorder before; nothing in it is open */
+    uint32_t node_count;          /* that count against the limit */
     struct ks_call_node root;
     struct ks_wire_node root_counts;
     /* Calls beyond the limit: `current` is `outside` while such a call is open. */
@@ -71,17 +83,18 @@ struct ks_call_tree {
     struct ks_call_block *blocks; /* memory of nodes and of counts */
     struct ks_call_node *free_nodes;
     uint32_t free_node_count;
-    struct ks_wire_node *free_counts;
-    uint32_t free_counts_count;
-    uint32_t free_slot; /* of `free_counts` */
-    uint32_t free_index;
+    struct ks_call_page memory; /* free counts in our memory, and in the recording */
+    struct ks_call_page slot;
     uint32_t block_size; /* nodes in the next block */
 };
 
 /* An empty tree in `tree`, which must not move. Called by the thread whose calls it counts. */
 void ks_call_tree_init(struct ks_call_tree *tree, struct ks_call_shared *shared, bool is_recorded);
 void ks_call_tree_release(struct ks_call_tree *tree);
-/* Forgets everything: the process has another file of the recorder, the nodes are not mapped. */
+/* Forgets what was counted. */
+void ks_call_tree_reset(struct ks_call_tree *tree);
+/* Begins anew, because the recorder has another file or none. What was counted becomes `earlier`;
+ * in a forked child it is forgotten, since its nodes are not mapped there. */
 void ks_call_tree_restart(struct ks_call_tree *tree);
 /* Closes what is open, as if it returned now. */
 void ks_call_tree_close(struct ks_call_tree *tree);

@@ -71,7 +71,7 @@ static struct ks_function_thread *find_idle(struct ks_function_profiler *self)
         struct ks_function_thread *thread = (struct ks_function_thread *)object;
         bool is_recorded = thread->tree.is_recorded;
         if (Py_REFCNT(object) == 1 && is_recorded == self->shared.is_recorded &&
-            (!is_recorded || thread->tid == tid)) {
+            thread->tree.is_tsc == self->shared.is_tsc && (!is_recorded || thread->tid == tid)) {
             return thread;
         }
     }
@@ -176,19 +176,45 @@ static struct ks_function_thread *thread_at(struct ks_function_profiler *self, P
     return (struct ks_function_thread *)PyList_GET_ITEM(self->threads, i);
 }
 
-/* Trees on another clock, or in a file that is gone, cannot go on. */
+/* Trees that are there stay as they are; new ones go where this says. */
 static void choose_clock(struct ks_function_profiler *self)
 {
     bool is_recorded = ks_functions_can_record();
     bool is_tsc = is_recorded ? ks_capture_lane()->is_tsc : ks_functions_clock_is_tsc();
     if (is_tsc != self->shared.is_tsc) {
         self->shared.is_tsc = is_tsc;
-        self->is_calibrated = false;
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->threads); i++) {
-            ks_call_tree_restart(&thread_at(self, i)->tree);
-        }
+        self->is_calibrated = false; // in ticks of the other clock
     }
     self->shared.is_recorded = is_recorded;
+}
+
+static bool is_main_interpreter(void)
+{
+    return PyInterpreterState_Get() == PyInterpreterState_Main();
+}
+
+/* Trees are changed under the lock of the main interpreter. */
+static int check_interpreter(void)
+{
+    if (!is_main_interpreter()) {
+        PyErr_SetString(PyExc_RuntimeError, "Cannot start the function profiler in a "
+                                            "subinterpreter: it is for the main interpreter");
+        return -1;
+    }
+#ifdef Py_GIL_DISABLED
+    PyObject *ask = PySys_GetObject("_is_gil_enabled"); // borrowed
+    PyObject *answer = ask ? PyObject_CallNoArgs(ask) : NULL;
+    bool is_locked = answer == Py_True;
+    Py_XDECREF(answer);
+    if (!is_locked) {
+        PyErr_Clear();
+        PyErr_SetString(PyExc_RuntimeError,
+                        "Cannot start the function profiler: this Python runs without its global "
+                        "lock; PYTHON_GIL=1 turns that on");
+        return -1;
+    }
+#endif
+    return 0;
 }
 
 static int start(struct ks_function_profiler *self)
@@ -200,7 +226,7 @@ static int start(struct ks_function_profiler *self)
                                          "and it sees all threads; stop that one first");
         return -1;
     }
-    if (ks_functions_check(self) < 0) {
+    if (check_interpreter() < 0 || ks_functions_check(self) < 0) {
         return -1;
     }
     choose_clock(self);
@@ -290,7 +316,7 @@ static PyObject *profiler_clear(PyObject *object, PyObject *unused)
         return NULL;
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->threads); i++) {
-        ks_call_tree_restart(&thread_at(self, i)->tree);
+        ks_call_tree_reset(&thread_at(self, i)->tree);
     }
     self->shared.calls_without_path = 0;
     Py_RETURN_NONE;
@@ -500,6 +526,12 @@ static PyType_Spec profiler_spec = {
 
 int ks_functions_add_to(PyObject *module)
 {
+    if (!is_main_interpreter()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "Cannot load the function profiler in a subinterpreter: it is for the main "
+                        "interpreter");
+        return -1;
+    }
     ks_functions_clock_init();
     if (!thread_type) {
         thread_type = (PyTypeObject *)PyType_FromSpec(&thread_spec);

@@ -4,7 +4,20 @@ Importing this package never imports torch; only `kinetoscope.torch` does, and o
 Nothing is computed in Python: this package hooks PyTorch and hands over what it recorded.
 """
 
+import os
+
 __version__ = "0.1.0"
+
+# Written in C, and loaded when it is asked for: the start-up hook needs none of it.
+_IN_C = (
+    "RecordingError",
+    "counter",
+    "is_recording",
+    "marker",
+    "profile_operation",
+    "recording_path",
+    "stop_recording",
+)
 
 _step = None  # set in a process that `kscope run` watches
 
@@ -20,12 +33,37 @@ def step():
 
 
 def __getattr__(name):
-    # What is written in C is loaded when it is asked for: the start-up hook needs none of it.
-    if name == "FunctionProfiler":
-        try:
-            from ._kscope import FunctionProfiler
-        except ImportError:
-            from ._kscope_functions import FunctionProfiler
-        globals()[name] = FunctionProfiler
-        return FunctionProfiler
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _IN_C:
+        from kinetoscope._extension import extension
+
+        value = getattr(extension, name)
+    elif name == "start_recording":
+        from kinetoscope._recording import start_recording as value
+    elif name == "categories":
+        import kinetoscope.categories as value
+    elif name == "FunctionProfiler":
+        value = _function_profiler()
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def _function_profiler():
+    from kinetoscope._extension import extension
+
+    if hasattr(extension, "FunctionProfiler"):
+        return extension.FunctionProfiler
+    from kinetoscope._kscope_functions import FunctionProfiler
+
+    return FunctionProfiler
+
+
+def __dir__():
+    return sorted({*globals(), *_IN_C, "start_recording", "categories", "FunctionProfiler"})
+
+
+if os.environ.get("KSCOPE_RUN") == "1" and os.environ.get("KSCOPE_RECORD"):
+    from kinetoscope._recording import start_of_run
+
+    start_of_run()

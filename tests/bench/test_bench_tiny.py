@@ -83,3 +83,11 @@ def test_function_profiler_is_measured():
     names = [line.split()[0] for line in done.stdout.splitlines()[1:]]
     assert names == ["python_calls", "python_tree", "c_calls", "mixed"]
     assert all(line.endswith("of cProfile") for line in done.stdout.splitlines()[1:])
+
+
+def test_regions_of_python_are_timed():
+    command = [sys.executable, str(ROOT / "bench" / "python_region.py"), "--tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = ("region, not recording", "region, made anew", "record_function", "dict, generator")
+    assert all(name in done.stdout for name in names)

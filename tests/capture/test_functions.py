@@ -612,6 +612,49 @@ def test_forked_children_go_on(run):
     assert found["counted"][0] == 1
 
 
+def test_a_subinterpreter_is_refused(run):
+    found = run("""
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        try:
+            other = interpreters.create("legacy")
+        except TypeError:
+            other = interpreters.create(isolated=False)
+        program = (
+            "from _kscope_functions import FunctionProfiler\\n"
+            "try: FunctionProfiler().start()\\n"
+            "except RuntimeError as error: open('said', 'w').write(str(error))"
+        )
+        interpreters.run_string(other, program)
+        with FunctionProfiler() as profiler: len("")
+        say(said=open("said").read(), calls=len(profiler.stats()))
+    """)
+    assert "subinterpreter" in found["said"] and found["calls"] == 1
+
+
+def test_profilers_that_go_leave_no_memory(run):
+    found = run("""
+        def made(i):
+            names = {}
+            exec(f"def made{i}(): pass", names)
+            names[f"made{i}"]()
+        def once():
+            with FunctionProfiler(max_paths=300) as profiler:
+                for i in range(400): made(i)
+                thread = threading.Thread(target=made, args=(1,))
+                thread.start()
+                thread.join()
+            profiler.stats()
+        for _ in range(10): once()
+        before = rss_bytes()
+        for _ in range(60): once()
+        say(grown=rss_bytes() - before)
+    """)
+    assert found["grown"] < 3e6
+
+
 @pytest.mark.torch
 def test_training_is_bit_identical(run):
     if PYTHON != sys.executable:

@@ -157,6 +157,23 @@ def test_kst_holds_the_same(tmp_path):
     assert kscope("query", sealed[0], statement) == first
 
 
+def test_samples_and_call_paths(tmp_path):
+    path = tmp_path / "a.ksrec"
+    next(s for s in SAMPLES if s.__name__ == "sampled")().write(path)
+    frames = query(
+        path,
+        "with recursive frame(sample, stack, depth) as (select id, stack_id, 0 from sample "
+        "union all select sample, caller_id, depth + 1 from frame join stack s on s.id = stack "
+        "where caller_id is not null) select sample, group_concat(place, ' < ') from (select "
+        "sample, function || ':' || line as place from frame join stack s on s.id = stack "
+        "order by sample, depth) group by sample order by sample",
+    )
+    outer, even, odd = "main:10", "forward:25 < main:10", "forward:26 < main:10"
+    assert [text for _, text in frames] == [outer, even, even, odd, outer, odd]
+    paths = query(path, "select function, calls, total_ns, self_ns, parent_id from call_path")
+    assert paths == [("main", 1, 900, 300, None), ("forward", 4, 600, 600, 1)]
+
+
 def test_why_it_was_turned_off(tmp_path):
     path = tmp_path / "a.ksrec"
     next(s for s in SAMPLES if s.__name__ == "off")().write(path)

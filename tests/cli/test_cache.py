@@ -28,7 +28,20 @@ OUTPUTS = [
     ["report", "--json", "--step", "3..5"],
     ["report", "--json", "--device", "0"],
 ]
-TABLES = ["slice", "gpu", "memory", "mark", "link", "track", "source", "string", "fact_kernels"]
+TABLES = [
+    "slice",
+    "gpu",
+    "memory",
+    "mark",
+    "sample",
+    "link",
+    "track",
+    "source",
+    "string",
+    "stack",
+    "call_path",
+    "fact_kernels",
+]
 
 
 def settle(path, seconds=10):

@@ -18,11 +18,11 @@ from nanoarrow.ipc import InputStream
 
 DATA = ROOT / "tests" / "data"
 GPU = DATA / "A.host_sync.bad.pt.trace.json.gz"
-SCANS = ["slice", "gpu", "memory", "mark", "link"]
-NAMES = ["track", "source", "string"]
+SCANS = ["slice", "gpu", "memory", "mark", "sample", "link"]
+NAMES = ["track", "source", "string", "stack", "call_path"]
 LISTS = (
     "operators kernels steps phases idle devices streams copies copy_sites syncs places links "
-    "findings inputs"
+    "findings inputs regions"
 ).split()
 TABLES = SCANS + NAMES + LISTS
 EVENTS = """

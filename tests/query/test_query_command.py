@@ -55,7 +55,7 @@ def test_page_holds_the_schema():
 
 def test_schema_is_what_sqlite_says():
     documented = documented_tables()
-    assert {"slice", "gpu", "memory", "mark", "link", "track", "source", "string"} <= set(
+    assert {"slice", "gpu", "memory", "mark", "sample", "link", "track", "source", "string"} <= set(
         documented
     )
     names = [row["name"] for row in rows([TRACE], "select name from sqlite_schema")]

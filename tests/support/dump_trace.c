@@ -214,6 +214,48 @@ static enum ks_status dump_marks(const struct ks_trace *trace, struct ks_text *o
     return status == KS_END ? KS_OK : status;
 }
 
+static enum ks_status dump_samples(const struct ks_trace *trace, struct ks_text *out,
+                                   struct ks_err *err)
+{
+    struct ks_sample_scan scan;
+    ks_sample_scan_open(&scan, trace, KS_ALL_COLUMNS, ALL(trace, sample));
+    enum ks_status status;
+    while ((status = ks_sample_scan_next(&scan, err)) == KS_OK) {
+        for (size_t i = 0; i < scan.count; i++) {
+            ks_text_printf(out, "sample %u %lld stack=%u weight=%u", scan.col.lane[i],
+                           (long long)scan.col.start_ns[i], scan.col.stack[i], scan.col.weight[i]);
+            put_int(out, "flags", scan.col.flags[i], 0);
+            ks_text_append(out, "\n", 1);
+        }
+    }
+    ks_sample_scan_close(&scan);
+    return status == KS_END ? KS_OK : status;
+}
+
+static void dump_stacks(const struct ks_trace *trace, struct ks_text *out)
+{
+    for (uint32_t id = 1; id <= ks_trace_stack_count(trace); id++) {
+        const struct ks_stack *stack = ks_trace_stack(trace, id);
+        ks_text_printf(out, "stack %u", id);
+        put_int(out, "caller", stack->caller, 0);
+        put_id(out, "function", trace, stack->function.v);
+        put_id(out, "file", trace, stack->file.v);
+        ks_text_printf(out, " line=%u first=%u\n", stack->line, stack->first_line);
+    }
+    for (uint32_t id = 1; id <= ks_trace_call_path_count(trace); id++) {
+        const struct ks_call_path *path = ks_trace_call_path(trace, id);
+        ks_text_printf(out, "path %u track=%u", id, path->track);
+        put_int(out, "parent", path->parent, 0);
+        put_id(out, "function", trace, path->function.v);
+        put_id(out, "file", trace, path->file.v);
+        ks_text_printf(out, " first=%u calls=%lld total=%lld child=%lld", path->first_line,
+                       (long long)path->calls, (long long)path->total_ns,
+                       (long long)path->child_ns);
+        put_int(out, "open", path->open, 0);
+        ks_text_append(out, "\n", 1);
+    }
+}
+
 static enum ks_status dump_links(const struct ks_trace *trace, struct ks_text *out,
                                  struct ks_err *err)
 {
@@ -250,5 +292,7 @@ enum ks_status dump_trace(const struct ks_trace *trace, struct ks_text *out, str
     KS_TRY(dump_gpu(trace, out, err));
     KS_TRY(dump_memory(trace, out, err));
     KS_TRY(dump_marks(trace, out, err));
+    KS_TRY(dump_samples(trace, out, err));
+    dump_stacks(trace, out);
     return dump_links(trace, out, err);
 }

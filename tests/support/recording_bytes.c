@@ -140,3 +140,70 @@ struct ks_str recording_bytes_str(const struct recording_bytes *to)
 {
     return (struct ks_str){to->bytes.ptr, to->bytes.len};
 }
+
+/* ------------------------------------------------------------------ one of each kind */
+
+enum { REGION = 1, CATEGORY, KEY, FUNCTION = 4, METRIC = 5 };
+
+static void put_items(struct recording_bytes *to)
+{
+    static const char *const TEXTS[] = {"region", "category", "key", "function", "percent"};
+    struct ks_wire_code code = {.id = 1, .name = FUNCTION, .file = FUNCTION, .first_line = 3};
+    struct ks_wire_stack stacks[] = {{.id = 1, .code = 1, .line = 5}, {2, 1, 1, 6}};
+    struct ks_wire_sample sample = {.tick = 40, .tid = 10, .stack = 2, .weight = 1};
+    struct ks_wire_metric metric = {.id = 1, .name = FUNCTION, .unit = METRIC, .index = 2};
+    struct ks_wire_sampler sampler = {.torn = 3};
+    uint32_t thread[] = {10, REGION};
+    char metrics[sizeof(struct ks_wire_metrics) + 12] = {0};
+    struct ks_wire_metrics head = {.tick = 50, .count = 1};
+    uint32_t id = 1;
+    double value = 2.5;
+    memcpy(metrics, &head, sizeof(head));
+    memcpy(metrics + sizeof(head), &id, sizeof(id));
+    memcpy(metrics + sizeof(head) + sizeof(id), &value, sizeof(value));
+    for (uint32_t i = 0; i < KS_COUNT_OF(TEXTS); i++) {
+        recording_bytes_string(to, i + 1, TEXTS[i]);
+    }
+    recording_bytes_site(to, REGION, REGION, CATEGORY);
+    recording_bytes_site(to, KEY, KEY, 0);
+    recording_bytes_item(to, KS_WIRE_THREAD, thread, sizeof(thread));
+    recording_bytes_item(to, KS_WIRE_CODE, &code, sizeof(code));
+    recording_bytes_item(to, KS_WIRE_STACK, &stacks[0], sizeof(stacks[0]));
+    recording_bytes_item(to, KS_WIRE_STACK, &stacks[1], sizeof(stacks[1]));
+    recording_bytes_item(to, KS_WIRE_SAMPLE, &sample, sizeof(sample));
+    recording_bytes_item(to, KS_WIRE_METRIC, &metric, sizeof(metric));
+    recording_bytes_item(to, KS_WIRE_METRICS, metrics, sizeof(metrics));
+    recording_bytes_item(to, KS_WIRE_SAMPLER, &sampler, sizeof(sampler));
+}
+
+static void put_events(struct recording_bytes *to)
+{
+    recording_bytes_event(to, 10, KS_WIRE_BEGIN, REGION);
+    recording_bytes_event(to, 7, KS_WIRE_VALUE_INT, KEY);
+    recording_bytes_event(to, FUNCTION, KS_WIRE_VALUE_TEXT, KEY);
+    recording_bytes_event(to, 20, KS_WIRE_MARK, KEY);
+    recording_bytes_event(to, 21, KS_WIRE_COUNTER, KEY);
+    recording_bytes_event(to, 4, KS_WIRE_VALUE_INT, KEY);
+    recording_bytes_event(to, 0, KS_WIRE_TRACK, 3);
+    recording_bytes_event(to, 25, KS_WIRE_BEGIN, REGION);
+    recording_bytes_event(to, 0, KS_WIRE_TRACK, 0);
+    recording_bytes_event(to, 30, KS_WIRE_END, REGION);
+}
+
+void recording_bytes_everything(struct recording_bytes *to)
+{
+    struct ks_wire_node node = {.code = 1, .parent_slot = UINT32_MAX, .calls = 2, .total_ticks = 9};
+    recording_bytes_init(to, 7, 1700000000000000000);
+    recording_bytes_slot(to, KS_WIRE_EVENTS, 1, 0);
+    put_events(to);
+    recording_bytes_seal(to);
+    recording_bytes_slot(to, KS_WIRE_ITEMS, 2, 0);
+    recording_bytes_clock(to, 0, 0, 1700000000000000000);
+    put_items(to);
+    recording_bytes_clock(to, 100, 100, 1700000000000000100);
+    recording_bytes_seal(to);
+    recording_bytes_slot(to, KS_WIRE_NODES, 1, 0);
+    recording_bytes_raw(to, &node, sizeof(node));
+    recording_bytes_slot(to, KS_WIRE_EVENTS, 1, 1);
+    put_events(to);
+}

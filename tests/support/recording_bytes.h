@@ -36,6 +36,8 @@ void recording_bytes_raw(struct recording_bytes *to, const void *bytes, size_t s
 struct ks_wire_slot *recording_bytes_head(struct recording_bytes *to);
 /* Seals the open slot with its checksum. */
 void recording_bytes_seal(struct recording_bytes *to);
+/* A small recording with all that there can be in one, also what is still open. */
+void recording_bytes_everything(struct recording_bytes *to);
 struct ks_str recording_bytes_str(const struct recording_bytes *to);
 
 #endif

@@ -16,6 +16,7 @@
 #include "dump_trace.h"
 #include "every_event.h"
 #include "read/read.h"
+#include "recording_bytes.h"
 
 /* How the replaced read() behaves. */
 static struct {
@@ -46,7 +47,7 @@ static void reset_reads(void)
 }
 
 /* PARTS is read by several threads, ZSTD is decompressed by a second one. */
-enum { PLAIN, GZIP, ZSTD, DAMAGED, PARTS, KINDS };
+enum { PLAIN, GZIP, ZSTD, DAMAGED, PARTS, RECORDING, KINDS };
 
 static char paths[KINDS][64];
 
@@ -72,6 +73,15 @@ static int write_parts(void)
     return write_file(PARTS, text, len);
 }
 
+static int write_recording(void)
+{
+    struct recording_bytes recording;
+    recording_bytes_everything(&recording);
+    int failed = write_file(RECORDING, recording.bytes.ptr, recording.bytes.len);
+    recording_bytes_release(&recording);
+    return failed;
+}
+
 static int write_files(void **state)
 {
     (void)state;
@@ -95,7 +105,8 @@ static int write_files(void **state)
         "\"name\": \"a\xff\", \"args\": {\"Input Dims\": [[1,2]], \"Input type\": [\"\xff\"]}}, "
         "{\"ph\": \"B\", \"name\": \"o\", \"ts\": 2}, {\"ph\": \"b\", \"id\": \"x\", \"ts\": 3}, "
         "{\"ph\": \"X\", \"ts\": 4, \"dur\": 1, \"name\": \"a\"b\"}, {\"ph\": \"X\" ";
-    return failed | write_file(DAMAGED, BROKEN, sizeof(BROKEN) - 1) | write_parts();
+    return failed | write_file(DAMAGED, BROKEN, sizeof(BROKEN) - 1) | write_parts() |
+           write_recording();
 }
 
 static int remove_files(void **state)

@@ -305,6 +305,7 @@ static enum ks_status dump_columns(const struct ks_trace *trace, struct ks_text 
 #define KS_GPU_COLUMN(column, type) DUMP_COLUMN(gpu, GPU, column, type)
 #define KS_MEMORY_COLUMN(column, type) DUMP_COLUMN(memory, MEMORY, column, type)
 #define KS_MARK_COLUMN(column, type) DUMP_COLUMN(mark, MARK, column, type)
+#define KS_SAMPLE_COLUMN(column, type) DUMP_COLUMN(sample, SAMPLE, column, type)
 #define KS_LINK_COLUMN(column, type) DUMP_COLUMN(link, LINK, column, type)
 #include "store/tables.def"
     return KS_OK;

@@ -352,13 +352,15 @@ static int compare_members(const void *a, const void *b)
 static void check_members(struct member *members, size_t count, size_t size)
 {
     size_t end = 0;
+    size_t most = 1;
     qsort(members, count, sizeof(*members), compare_members);
     for (size_t i = 0; i < count; i++) {
         size_t align = members[i].size < 8 ? members[i].size : 8;
         assert_int_equal(members[i].offset, (end + align - 1) / align * align);
         end = members[i].offset + members[i].size;
+        most = align > most ? align : most;
     }
-    assert_int_equal(size, (end + 7) / 8 * 8);
+    assert_int_equal(size, (end + most - 1) / most * most);
 }
 
 #define MEMBER(owner, name)                                                                        \
@@ -385,6 +387,16 @@ static void test_members(void **state)
 #define KS_COLLECTIVE_FIELD(member, kind) MEMBER(ks_collective, member),
 #include "store/kst_fields.def"
     };
+    struct member stack[] = {
+#define KS_STACK_FIELD(member, kind) MEMBER(ks_stack, member),
+#include "store/kst_fields.def"
+    };
+    struct member call_path[] = {
+#define KS_CALL_PATH_FIELD(member, kind) MEMBER(ks_call_path, member),
+#include "store/kst_fields.def"
+    };
+    check_members(stack, KS_COUNT_OF(stack), sizeof(struct ks_stack));
+    check_members(call_path, KS_COUNT_OF(call_path), sizeof(struct ks_call_path));
     check_members(source, KS_COUNT_OF(source), sizeof(struct ks_source));
     check_members(gpu_info, KS_COUNT_OF(gpu_info), sizeof(struct ks_gpu_info));
     check_members(track, KS_COUNT_OF(track), sizeof(struct ks_track));
@@ -437,6 +449,80 @@ static void test_source_members(void **state)
     ks_trace_destroy(trace);
 }
 
+/* A source with two stacks, a sample of the second one, and two call paths. */
+static void add_stacks(struct ks_trace_builder *builder, int64_t run, uint32_t line)
+{
+    struct ks_source *source = NULL;
+    struct ks_strid text = {0};
+    struct ks_track_key key = {.number = line};
+    struct ks_sample_row row = {.start_ns = line, .weight = line};
+    uint32_t caller = 0;
+    uint32_t parent = 0;
+    uint32_t id = 0;
+    assert_int_equal(ks_trace_builder_source_open(builder, KS_STR("x"), &source, NULL), KS_OK);
+    assert_int_equal(ks_trace_builder_intern(builder, KS_STR("f"), &text, NULL), KS_OK);
+    assert_int_equal(ks_trace_builder_thread(builder, key, key, &row.lane, NULL), KS_OK);
+    struct ks_stack stack = {.function = text, .file = text, .line = line, .first_line = 1};
+    assert_int_equal(ks_trace_builder_stack(builder, &stack, &caller, NULL), KS_OK);
+    stack.caller = caller;
+    assert_int_equal(ks_trace_builder_stack(builder, &stack, &row.stack, NULL), KS_OK);
+    struct ks_call_path path = {.track = row.lane, .function = text, .calls = line, .total_ns = 9};
+    assert_int_equal(ks_trace_builder_call_path(builder, &path, &parent, NULL), KS_OK);
+    path.parent = parent;
+    assert_int_equal(ks_trace_builder_call_path(builder, &path, &id, NULL), KS_OK);
+    assert_int_equal(ks_trace_builder_sample(builder, &row, NULL), KS_OK);
+    assert_int_equal(ks_trace_builder_source_close(builder, NULL), KS_OK);
+    source->run = run;
+}
+
+static void check_stacks(const struct ks_trace *trace)
+{
+    struct ks_sample_scan scan;
+    assert_int_equal(ks_trace_stack_count(trace), 4);
+    assert_int_equal(ks_trace_call_path_count(trace), 4);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(ks_trace_stack(trace, 2 * i + 1)->caller, 0);
+        assert_int_equal(ks_trace_stack(trace, 2 * i + 2)->caller, 2 * i + 1);
+        const struct ks_call_path *path = ks_trace_call_path(trace, 2 * i + 2);
+        assert_int_equal(path->parent, 2 * i + 1);
+        assert_int_equal(ks_trace_track(trace, path->track)->number, path->calls);
+    }
+    ks_sample_scan_open(&scan, trace, KS_ALL_COLUMNS, 0, ks_trace_rows(trace, KS_TABLE_sample));
+    assert_int_equal(ks_sample_scan_next(&scan, NULL), KS_OK);
+    assert_int_equal(scan.count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(scan.col.stack[i], 2 * i + 2);
+        assert_int_equal(ks_trace_stack(trace, scan.col.stack[i])->line, scan.col.weight[i]);
+    }
+    ks_sample_scan_close(&scan);
+}
+
+/* Stacks and call paths go with their source, and come back from a file as they were. */
+static void test_stacks(void **state)
+{
+    (void)state;
+    uint64_t id = 0;
+    struct ks_trace_builder *builder = NULL;
+    struct ks_trace *trace = NULL;
+    struct ks_trace *opened = NULL;
+    assert_int_equal(ks_trace_builder_create(NULL, &builder, NULL), KS_OK);
+    add_stacks(builder, 1, 10);
+    add_stacks(builder, 2, 20);
+    add_stacks(builder, 1, 30);
+    assert_int_equal(ks_trace_builder_seal(builder, 1, &trace, NULL), KS_OK);
+    check_stacks(trace);
+    assert_int_equal(ks_kst_open(write_file(trace, &id), 0, &opened, NULL, NULL), KS_OK);
+    check_stacks(opened);
+    for (uint32_t i = 1; i <= 4; i++) {
+        assert_memory_equal(ks_trace_stack(trace, i), ks_trace_stack(opened, i),
+                            sizeof(struct ks_stack));
+        assert_memory_equal(ks_trace_call_path(trace, i), ks_trace_call_path(opened, i),
+                            sizeof(struct ks_call_path));
+    }
+    ks_trace_destroy(opened);
+    ks_trace_destroy(trace);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_no_file),        cmocka_unit_test(test_codings),
         cmocka_unit_test(test_random_codings), cmocka_unit_test(test_no_codings),
         cmocka_unit_test(test_members),        cmocka_unit_test(test_source_members),
+        cmocka_unit_test(test_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,6 +164,31 @@ static void test_rows(void **state)
     recording_bytes_release(&r);
 }
 
+/* Cut and fed in any way, the same rows come out. */
+static void test_windows(void **state)
+{
+    (void)state;
+    struct recording_bytes r;
+    struct ks_text whole;
+    struct ks_text parts;
+    ks_text_init(&whole);
+    ks_text_init(&parts);
+    recording_bytes_everything(&r);
+    for (size_t cut = 0; cut <= KS_WIRE_SLOT_SIZE; cut += 4111) {
+        struct ks_str bytes = {r.bytes.ptr, r.bytes.len - cut};
+        struct read_bytes_options options = {.chunk_rows = 4};
+        read_text(bytes, &options, &whole);
+        for (options.window = 1; options.window <= bytes.len; options.window += 1009) {
+            read_text(bytes, &options, &parts);
+            assert_int_equal(parts.len, whole.len);
+            assert_memory_equal(parts.ptr, whole.ptr, whole.len);
+        }
+    }
+    ks_text_release(&whole);
+    ks_text_release(&parts);
+    recording_bytes_release(&r);
+}
+
 static void test_tasks(void **state)
 {
     (void)state;
@@ -183,6 +208,111 @@ static void test_tasks(void **state)
     check_rows(&r, "slice 2 0+4 region name=\"step\"\n"
                    "slice 3 1+2 region name=\"forward\" types=\"forward_pass\"\n"
                    "slice 4 2+3 region name=\"forward\" types=\"forward_pass\"\n");
+    recording_bytes_release(&r);
+}
+
+static void put_stack(struct recording_bytes *r, uint32_t id, uint32_t caller, uint32_t code)
+{
+    struct ks_wire_stack stack = {.id = id, .caller = caller, .code = code, .line = id * 2};
+    recording_bytes_item(r, KS_WIRE_STACK, &stack, sizeof(stack));
+}
+
+static void put_sample(struct recording_bytes *r, uint64_t tick, uint32_t tid, uint32_t stack)
+{
+    struct ks_wire_sample sample = {tick, tid, stack, 3, KS_WIRE_SAMPLE_RUNNING | 64};
+    recording_bytes_item(r, KS_WIRE_SAMPLE, &sample, sizeof(sample));
+}
+
+/* Samples may come before their stacks, and stacks before their functions. */
+static void test_samples(void **state)
+{
+    (void)state;
+    struct recording_bytes r;
+    struct ks_wire_code code = {.id = 6, .name = STEP, .file = FORWARD, .first_line = 4};
+    start(&r);
+    recording_bytes_slot(&r, KS_WIRE_ITEMS, 3, 0);
+    put_sample(&r, 10, 50, 1002);
+    put_sample(&r, 20, 60, 1001);
+    put_sample(&r, 20, 50, 0);
+    put_stack(&r, 1001, 0, 6);
+    put_stack(&r, 1002, 1001, 6);
+    recording_bytes_item(&r, KS_WIRE_CODE, &code, sizeof(code));
+    struct ks_text got;
+    ks_text_init(&got);
+    read_text(recording_bytes_str(&r), &(struct read_bytes_options){.strict = true}, &got);
+    ks_text_append(&got, "", 1);
+    assert_string_equal(strstr(got.ptr, "sample "),
+                        "sample 2 0 stack=2 weight=3 flags=1\n"
+                        "sample 2 10 stack=0 weight=3 flags=1\n"
+                        "sample 3 10 stack=1 weight=3 flags=1\n"
+                        "stack 1 function=\"step\" file=\"forward\" line=2002 first=4\n"
+                        "stack 2 caller=1 function=\"step\" file=\"forward\" line=2004 first=4\n");
+    ks_text_release(&got);
+    recording_bytes_release(&r);
+
+    start(&r);
+    recording_bytes_slot(&r, KS_WIRE_ITEMS, 3, 0);
+    put_sample(&r, 10, 50, 7);
+    check_count(&r, KS_STAT_names_missing, slot_at(2) + KS_WIRE_SLOT_HEADER_SIZE);
+    recording_bytes_release(&r);
+    /* A stack that calls itself, and one whose caller comes later. */
+    for (uint32_t caller = 1; caller <= 2; caller++) {
+        start(&r);
+        recording_bytes_slot(&r, KS_WIRE_ITEMS, 3, 0);
+        recording_bytes_item(&r, KS_WIRE_CODE, &code, sizeof(code));
+        put_stack(&r, 1, caller, 6);
+        put_stack(&r, 2, 0, 6);
+        check_count(&r, KS_STAT_names_missing, KS_NO_OFFSET);
+        recording_bytes_release(&r);
+    }
+}
+
+static void test_call_paths(void **state)
+{
+    (void)state;
+    struct recording_bytes r;
+    struct ks_wire_code code = {.id = 6, .name = STEP, .file = FORWARD, .first_line = 4};
+    struct ks_wire_functions functions = {.stop_tick = 1500};
+    start(&r);
+    recording_bytes_slot(&r, KS_WIRE_ITEMS, 3, 0);
+    recording_bytes_item(&r, KS_WIRE_CODE, &code, sizeof(code));
+    recording_bytes_item(&r, KS_WIRE_FUNCTIONS, &functions, sizeof(functions));
+    struct ks_wire_node nodes[] = {
+        {.code = 6,
+         .parent_slot = UINT32_MAX,
+         .calls = 1,
+         .open = 1,
+         .open_tick = 500,
+         .child_ticks = 300},
+        {.code = 6, .parent_slot = 3, .calls = 4, .total_ticks = 300},
+        {.code = 0},
+        {.code = 6, .parent_slot = 3, .calls = 1, .open = 1, .open_tick = 1400},
+    };
+    recording_bytes_slot(&r, KS_WIRE_NODES, 4, 0);
+    recording_bytes_raw(&r, nodes, sizeof(nodes));
+    nodes[0] = (struct ks_wire_node){.code = 6, .parent_slot = 3, .parent_index = 3, .calls = 2};
+    recording_bytes_slot(&r, KS_WIRE_NODES, 4, 1);
+    recording_bytes_raw(&r, nodes, sizeof(nodes[0]));
+    struct ks_text got;
+    ks_text_init(&got);
+    read_text(recording_bytes_str(&r), &(struct read_bytes_options){.strict = true}, &got);
+    ks_text_append(&got, "", 1);
+#define FUNCTION " function=\"step\" file=\"forward\" first=4 "
+    assert_string_equal(strstr(got.ptr, "path "),
+                        "path 1 track=3" FUNCTION "calls=1 total=1000 child=400 open=1\n"
+                        "path 2 track=3 parent=1" FUNCTION "calls=4 total=300 child=0\n"
+                        "path 3 track=3 parent=1" FUNCTION "calls=1 total=100 child=0 open=1\n"
+                        "path 4 track=3 parent=3" FUNCTION "calls=2 total=0 child=0\n");
+    ks_text_release(&got);
+    recording_bytes_release(&r);
+
+    start(&r);
+    recording_bytes_slot(&r, KS_WIRE_ITEMS, 3, 0);
+    recording_bytes_item(&r, KS_WIRE_CODE, &code, sizeof(code));
+    recording_bytes_slot(&r, KS_WIRE_NODES, 4, 0);
+    nodes[0].parent_index = 0; // itself
+    recording_bytes_raw(&r, nodes, sizeof(nodes[0]));
+    check_count(&r, KS_STAT_names_missing, slot_at(3) + KS_WIRE_SLOT_HEADER_SIZE);
     recording_bytes_release(&r);
 }
 
@@ -535,12 +665,21 @@ static void test_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc32c),          cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_tasks),           cmocka_unit_test(test_many_slots),
-        cmocka_unit_test(test_times),           cmocka_unit_test(test_events_that_do_not_fit),
-        cmocka_unit_test(test_too_many_values), cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_items),           cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_refused),         cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_crc32c),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_call_paths),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_many_slots),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_events_that_do_not_fit),
+        cmocka_unit_test(test_too_many_values),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_items),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

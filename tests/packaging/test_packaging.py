@@ -1,0 +1,101 @@
+"""Goal: what pip installs works away from the source tree. Method: an sdist is made of the commit
+that is checked out, a wheel of the sdist, both by pip's own way with an index; the wheel goes into a
+fresh environment, where the program and the package record and read a region."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = """
+import sys
+import kinetoscope as ks
+assert "site-packages" in ks.__file__ and "torch" not in sys.modules
+region = ks.profile_operation("packed", ks.categories.VALIDATION)
+for _ in range(7):
+    with region as same:
+        same.set("key", "value")
+"""
+
+
+def run(*words, **more):
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, timeout=600, **more
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """Folder of the sdist and the wheel, and an environment that has the wheel alone."""
+    folder = tmp_path_factory.mktemp("packed")
+    environment = folder / "environment"
+    run(sys.executable, "-m", "venv", environment)
+    build = folder / "build"
+    run(sys.executable, "-m", "venv", build)
+    run(build / "bin" / "pip", "install", "-q", "build", "meson-python", "meson", "mypy")
+    words = ("-m", "build", "--no-isolation", "--outdir", folder / "dist", ROOT)
+    path = f"{build / 'bin'}:{os.environ['PATH']}"
+    run(build / "bin" / "python", *words, env={**os.environ, "PATH": path})
+    (wheel,) = (folder / "dist").glob("*.whl")
+    for folder_of_python in (environment, build):
+        pip = folder_of_python / "bin" / "pip"
+        run(pip, "install", "-q", "--no-index", wheel)
+    return folder / "dist", environment
+
+
+def clean_environment():
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("KSCOPE", "PYTHON"))}
+    kept.pop("VIRTUAL_ENV", None)
+    return kept
+
+
+def test_archives_hold_what_they_should(packed):
+    dist, _ = packed
+    (sdist,) = dist.glob("*.tar.gz")
+    (wheel,) = dist.glob("*.whl")
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[-1] for name in archive.getnames()}
+    assert {"pyproject.toml", "python/ext/module.c", "wire/recording.h", "LICENSE"} <= names
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for name in ("py.typed", "_kscope.pyi", "libkscope_capture.so", "inject/sitecustomize.py"):
+        assert f"kinetoscope/{name}" in names
+    assert any(name.startswith("kinetoscope/_kscope.cpython") for name in names)
+    assert not any("__pycache__" in name or "meson.build" in name for name in names)
+
+
+def test_installed_program_and_package_work(packed, tmp_path):
+    _, environment = packed
+    kscope = environment / "bin" / "kscope"
+    env = clean_environment()
+    assert run(kscope, "version", env=env).startswith("kscope ")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    out = tmp_path / "run"
+    run(
+        kscope,
+        *("run", "--record", "regions", "--out", out, environment / "bin" / "python", program),
+        env=env,
+        cwd=tmp_path,
+    )
+    (recording,) = out.glob("*.ksrec")
+    rows = run(
+        kscope,
+        *("query", "--csv", recording),
+        "select name, count(*) as calls from slice where name = 'packed' group by name",
+        env=env,
+        cwd=tmp_path,
+    )
+    assert rows.split() == ["name,calls", "packed,7"]
+
+
+def test_stubs_agree_with_the_module(packed, tmp_path):
+    python = packed[1].parent / "build" / "bin" / "python"
+    words = ("-m", "mypy.stubtest", "kinetoscope._kscope", "--ignore-positional-only")
+    run(python, *words, env=clean_environment(), cwd=tmp_path)
