@@ -3,6 +3,7 @@
  * One interpreter of a process, under its GIL: numbers of sites and tasks are kept for the process.
  * A sub-interpreter is refused; a build of Python without the GIL switches it on for us. */
 #include "errors.h"
+#include "python/ext/sampler.h"
 #include "site.h"
 #include "types.h"
 #include "writer.h"
@@ -109,7 +110,10 @@ static int fill_module(PyObject *module)
     if (ks_errors_add_to(module) < 0 || ks_operation_add_to(module) < 0) {
         return -1;
     }
-    return ks_counter_add_to(module) < 0 ? -1 : ks_functions_add_to(module);
+    if (ks_counter_add_to(module) < 0 || ks_functions_add_to(module) < 0) {
+        return -1;
+    }
+    return ks_sampler_add_type(module);
 }
 
 static PyModuleDef_Slot slots[] = {

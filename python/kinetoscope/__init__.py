@@ -19,6 +19,8 @@ _IN_C = (
     "stop_recording",
 )
 
+_IN_EXTENSION = {"FunctionProfiler": "_kscope_functions", "StackSampler": "_kscope_sampler"}
+
 _step = None  # set in a process that `kscope run` watches
 
 
@@ -41,26 +43,32 @@ def __getattr__(name):
         from kinetoscope._recording import start_recording as value
     elif name == "categories":
         import kinetoscope.categories as value
-    elif name == "FunctionProfiler":
-        value = _function_profiler()
+    elif name in _IN_EXTENSION:
+        value = _of_extension(name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
-def _function_profiler():
+def _of_extension(name):
     from kinetoscope._extension import extension
 
-    if hasattr(extension, "FunctionProfiler"):
-        return extension.FunctionProfiler
-    from kinetoscope._kscope_functions import FunctionProfiler
+    if hasattr(extension, name):
+        return getattr(extension, name)
+    import importlib
 
-    return FunctionProfiler
+    try:  # a module of its own, as tests build it for other interpreters
+        module = importlib.import_module(f"kinetoscope.{_IN_EXTENSION[name]}")
+    except ImportError as failure:
+        from kinetoscope._extension import reason
+
+        raise AttributeError(f"{name} needs the extension in C: {reason}") from failure
+    return getattr(module, name)
 
 
 def __dir__():
-    return sorted({*globals(), *_IN_C, "start_recording", "categories", "FunctionProfiler"})
+    return sorted({*globals(), *_IN_C, "start_recording", "categories", *_IN_EXTENSION})
 
 
 if os.environ.get("KSCOPE_RUN") == "1" and os.environ.get("KSCOPE_RECORD"):

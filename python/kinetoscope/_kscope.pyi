@@ -1,8 +1,9 @@
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, SupportsIndex, TypeVar, final, overload
+from typing import Any, Literal, SupportsIndex, TypeVar, final
 
 from kinetoscope._kscope_functions import FunctionProfiler as FunctionProfiler
+from kinetoscope._kscope_sampler import StackSampler as StackSampler
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""What stands in for the C extension where there is none: the same names, and nothing is recorded."""
+"""Stands in for the C extension where there is none: the same names, and nothing is recorded."""
 
 
 class RecordingError(RuntimeError):
@@ -70,9 +70,7 @@ def recording_path():
 def _start(*_):
     from kinetoscope import _extension
 
-    raise RecordingError(
-        f"there is no kinetoscope extension for this Python ({_extension.reason})"
-    )
+    raise RecordingError(f"there is no kinetoscope extension for this Python ({_extension.reason})")
 
 
 def _note(key, text, /):

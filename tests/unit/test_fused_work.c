@@ -235,6 +235,31 @@ static void test_chain_rule(void **s)
     has_shapes = true;
 }
 
+/* A chain of 11 us, 7 of them lost, on a GPU that waits for the host: six launches in 58 us. */
+static void queued(int64_t at, int64_t corr)
+{
+    static const char *const names[] = {"aten::pow", "aten::mean", "aten::mul",
+                                        "aten::mul", "aten::mul",  "aten::mul"};
+    const char *row = "[" SQUARE ", [1024]]";
+    op(at, corr, "aten::mm", 2, "[" SQUARE ", " SQUARE "]", FLOAT);
+    DEVICE({0, 7, KERNEL, "gemm", 8, 2, corr});
+    for (int64_t i = 0; i < 6; i++) {
+        op(at, corr + 1 + i, names[i], 12 + 10 * i, i > 2 ? row : chain.dims, FLOAT);
+        DEVICE({0, 7, KERNEL, "elementwise", 18 + 10 * i, i == 1 ? 1 : 2, corr + 1 + i});
+    }
+}
+
+static void test_queued_chain(void **s)
+{
+    (void)s;
+    reset_chain();
+    check_rule(RULE_FIRES, queued, 136, "fusion.pointwise"); /* 5.1 % of the step are lost */
+    /* Four of six launches stay, or two, of a host that takes 58 / 1.85 or 58 / 0.9 us. */
+    assert_true(saving.low_ns > 8 * US && saving.low_ns < 11 * US);
+    assert_true(saving.high_ns > 27 * US && saving.high_ns < 43 * US);
+    check_rule(RULE_NEAR_MISS, queued, 143, "fusion.pointwise");
+}
+
 static void test_no_chain(void **s)
 {
     (void)s;
@@ -535,6 +560,13 @@ static void test_cast_rule(void **s)
     check_churn(RULE_NEAR_MISS);
     assert_int_equal(state, KS_CHECK_FINE);
     reset_casts();
+    casts.passes = 3;
+    casts.updates = 2; /* 1.5 passes for each */
+    check_churn(RULE_FIRES);
+    casts.passes = 4;
+    casts.updates = 3;
+    check_churn(RULE_NEAR_MISS);
+    reset_casts();
     casts.is_trained = false;
     casts.updates = 0;
     casts.product_us = 500;
@@ -570,12 +602,13 @@ static void test_no_churn(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_traffic),   cmocka_unit_test(test_damaged_traffic),
-        cmocka_unit_test(test_chain),     cmocka_unit_test(test_chain_rule),
-        cmocka_unit_test(test_no_chain),  cmocka_unit_test(test_chain_ends),
-        cmocka_unit_test(test_loss),      cmocka_unit_test(test_loss_rule),
-        cmocka_unit_test(test_no_loss),   cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_cast_rule), cmocka_unit_test(test_no_churn),
+        cmocka_unit_test(test_traffic),      cmocka_unit_test(test_damaged_traffic),
+        cmocka_unit_test(test_chain),        cmocka_unit_test(test_chain_rule),
+        cmocka_unit_test(test_queued_chain), cmocka_unit_test(test_no_chain),
+        cmocka_unit_test(test_chain_ends),   cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_loss_rule),    cmocka_unit_test(test_no_loss),
+        cmocka_unit_test(test_casts),        cmocka_unit_test(test_cast_rule),
+        cmocka_unit_test(test_no_churn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@ enum { KERNELS = 20, HOST_US = 160, CPU_US = 460, OPTIMIZER_US = 60 };
 
 static struct ks_findings findings;
 static int64_t kernel_us = 20;
+static int64_t product_us = 410;
 
 /* The optimizer works on single tensors, so that it is found. */
 static void model(int64_t at, int64_t corr)
@@ -35,7 +36,7 @@ static void model(int64_t at, int64_t corr)
 static void on_cpu(int64_t at, int64_t corr)
 {
     (void)corr;
-    HOST({1, OP, "aten::addmm", 5, 410}, {1, OP, "aten::add", 430, 8});
+    HOST({1, OP, "aten::addmm", 5, product_us}, {1, OP, "aten::add", 430, 8});
 }
 
 static void judge(layout *add, struct ks_process_use use)
@@ -118,6 +119,11 @@ static void test_near(void **state)
     expect_none(model, use, KS_CHECK_FINE, RULE_NEAR_MISS, "20 % of the tokens are padding");
     use.mask_tokens = 959;
     expect(model, use, 0, 80);
+    product_us = 74; // 0.37 of what is beyond 10 us
+    expect(on_cpu, half, 14, 31);
+    product_us = 71; // 22.4 of 460 us
+    expect_none(on_cpu, half, KS_CHECK_FINE, RULE_NEAR_MISS, "takes little of the step");
+    product_us = 410;
     kernel_us = 1; // none gets shorter
     expect_none(model, half, KS_CHECK_FINE, RULE_SILENT, "takes little of the step");
     kernel_us = 20;

@@ -23,6 +23,7 @@ struct plan {
     bool is_ddp;    /* one that sums up gradients, and gathers something else */
     bool is_old;    /* annotations of FSDP1 */
     bool has_no_sizes;
+    int64_t first_mib; /* of the first block; 0: as much as others, 32 */
 };
 
 static int64_t corr, host, gpu; /* us */
@@ -60,14 +61,14 @@ static void add_kernel(int64_t rank, int64_t thread, int64_t dur)
 
 /* Begins at `start`. */
 static void add_gather(int64_t rank, int64_t thread, const struct plan *plan, int64_t start,
-                       int64_t part)
+                       int64_t part, int64_t mib)
 {
     const char *name = plan->is_ddp   ? "gather of activations"
                        : plan->is_old ? "FullyShardedDataParallel._pre_forward"
                                       : "FSDP::all_gather (block)";
     add_host(thread, NOTE, name, 2);
     launch(rank, thread, 19, "ncclDevKernel_AllGather_RING_LL", start, plan->gather / part,
-           plan->has_no_sizes ? NULL : "_allgather_base", 96 * MIB_OF_FP32 / part);
+           plan->has_no_sizes ? NULL : "_allgather_base", mib * MIB_OF_FP32);
 }
 
 static void add_sum(int64_t rank, const struct plan *plan)
@@ -85,11 +86,12 @@ static void add_pass(int64_t rank, int64_t thread, const struct plan *plan, bool
 {
     for (int64_t i = 0; i < BLOCKS; i++) {
         bool is_first = i == 0 && !is_backward;
+        int64_t mib = i == 0 && plan->first_mib > 0 ? plan->first_mib : 32;
         if (plan->by_block && plan->is_beside && !is_first) {
-            add_gather(rank, thread, plan, gpu - plan->gather / BLOCKS, BLOCKS);
+            add_gather(rank, thread, plan, gpu - plan->gather / BLOCKS, BLOCKS, mib);
         } else if (plan->by_block || is_first) {
             int64_t part = plan->by_block ? BLOCKS : 1;
-            add_gather(rank, thread, plan, gpu, part);
+            add_gather(rank, thread, plan, gpu, part, plan->by_block ? mib : 96);
             gpu += plan->gather / part;
         }
         add_kernel(rank, thread, is_backward ? 200 : 100);
@@ -170,6 +172,31 @@ static void test_one_unit(void **state)
     check_one_unit((struct plan){.gather = 300, .is_old = true});
 }
 
+/* Three quarters of a gather of 600 us are more than the 300 us of the forward pass. */
+static void test_more_than_forward(void **state)
+{
+    (void)state;
+    const struct ks_finding *finding = build((struct plan){.gather = 600}, 2, 0, RULE_FIRES);
+    assert_in_range(finding->saving_in_trace.low_ns, 220 * US, 226 * US);
+    release();
+}
+
+/* One of six gathers, and whether it brings a quarter of all. */
+static void check_largest(int64_t mib, const char *words)
+{
+    const struct plan plan = {.gather = 300, .by_block = true, .first_mib = mib};
+    const struct ks_finding *finding = build(plan, 2, 0, RULE_FIRES);
+    assert_non_null(strstr(finding->fix_text, words));
+    release();
+}
+
+static void test_quarter(void **state)
+{
+    (void)state;
+    check_largest(64, "Shard block by block");
+    check_largest(62, "Gather earlier");
+}
+
 /* Six gathers of 100 us, each behind the kernel before it: what comes first stays, and of the 500
  * us of the others three quarters hide for sure. */
 static void test_late_units(void **state)
@@ -242,6 +269,7 @@ static void test_one_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_more_than_forward), cmocka_unit_test(test_quarter),
         cmocka_unit_test(test_one_unit),          cmocka_unit_test(test_late_units),
         cmocka_unit_test(test_more_than_compute), cmocka_unit_test(test_silent),
         cmocka_unit_test(test_one_rank),

@@ -222,6 +222,30 @@ static void test_slow_rule(void **state)
     check_rule(RULE_NEAR_MISS, slow, 30500, "host.slow_operator");
 }
 
+/* Steps of 2200 us, of which so many are slow. */
+static void check_steps(enum rule_case kind, int64_t slow_steps, int64_t steps)
+{
+    static const char *const names[] = {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3",
+                                        "ProfilerStep#4", "ProfilerStep#5", "ProfilerStep#6",
+                                        "ProfilerStep#7", "ProfilerStep#8", "ProfilerStep#9"};
+    facts_fixture_init(&f, 0, 0);
+    for (int64_t i = 0; i < steps; i++) {
+        int64_t at = i * 2200;
+        own_us = i < slow_steps ? 2000 : 50;
+        HOST({MAIN, NOTE, names[i], 0, 2200});
+        slow(at, 1 + i * 1000);
+    }
+    own_us = 2000;
+    run_rule(kind, "host.slow_operator");
+}
+
+static void test_slow_in_half(void **state)
+{
+    (void)state;
+    check_steps(RULE_FIRES, 4, 8);
+    check_steps(RULE_NEAR_MISS, 4, 9);
+}
+
 static void test_others(void **state)
 {
     (void)state;
@@ -245,9 +269,9 @@ static void test_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plans),  cmocka_unit_test(test_plans_rule),
-        cmocka_unit_test(test_slow),   cmocka_unit_test(test_slow_rule),
-        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_plans),        cmocka_unit_test(test_plans_rule),
+        cmocka_unit_test(test_slow),         cmocka_unit_test(test_slow_rule),
+        cmocka_unit_test(test_slow_in_half), cmocka_unit_test(test_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

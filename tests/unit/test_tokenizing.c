@@ -20,25 +20,29 @@ struct plan {
     const char *function; /* a frame from 1000 us on */
     int64_t encode_us;
     bool has_gpu;
+    int64_t op_at;      /* where the operator begins that fills the rest; 0: at 6000 us, for 3000 */
     const char *around; /* an operator around all of it, or the loader; NULL none */
 };
 
 static void add_step(const struct plan *plan, int64_t index)
 {
     int64_t at = index * STEP_US * US;
-    int64_t op = 6000;
+    int64_t op = plan->op_at > 0 ? plan->op_at : 6000;
+    int64_t op_us = plan->op_at > 0 ? 9850 - op : 3000;
+    int64_t frame = plan->op_at > 0 ? 50 : 1000;
     FACTS_HOST(&f, {1, NOTE, names[index], at, STEP_US * US});
     FACTS_HOST(&f, {1, PY, "train.py(9): main", at, STEP_US * US},
-               {1, PY, plan->function, at + 1000 * US, plan->encode_us * US});
+               {1, PY, plan->function, at + frame * US, plan->encode_us * US});
     if (plan->around) {
         FACTS_HOST(&f, {1, strncmp(plan->around, "enumerate", 9) == 0 ? NOTE : OP, plan->around, at,
                         5000 * US});
     }
-    FACTS_HOST(&f, {1, PY, "train.py(40): log", at + 5000 * US, 1000 * US},
-               {1, OP, "aten::embedding", at + op * US, 3000 * US, .ext_id = 1 + 2 * index},
-               {1, CALL, "cudaLaunchKernel", at + (op + 10) * US, 10 * US,
-                .corr = plan->has_gpu ? 1 + index : 0},
-               {1, OP, "aten::add", at + (op + 3100) * US, 10 * US, .ext_id = 2 + 2 * index});
+    FACTS_HOST(
+        &f, {1, PY, "train.py(40): log", at + 5000 * US, 1000 * US},
+        {1, OP, "aten::embedding", at + op * US, op_us * US, .ext_id = 1 + 2 * index},
+        {1, CALL, "cudaLaunchKernel", at + (op + 10) * US, 10 * US,
+         .corr = plan->has_gpu ? 1 + index : 0},
+        {1, OP, "aten::add", at + (op + op_us + 100) * US, 10 * US, .ext_id = 2 + 2 * index});
     if (plan->has_gpu) {
         FACTS_DEVICE(&f, {0, 7, KERNEL, "gemm", at + (op + 30) * US, 1000 * US, 1 + index});
     }
@@ -112,6 +116,25 @@ static void test_gpu(void **state)
     release();
 }
 
+/* Little else is between operators: so much of 10000 us. */
+static void check_share(int64_t encode_us, enum rule_case kind)
+{
+    struct plan plan = example;
+    plan.has_gpu = true;
+    plan.encode_us = encode_us;
+    plan.op_at = encode_us + 50;
+    judge(&plan);
+    expect(kind);
+    release();
+}
+
+static void test_share(void **state)
+{
+    (void)state;
+    check_share(580, RULE_FIRES); /* 513 of 10000 us */
+    check_share(560, RULE_NEAR_MISS);
+}
+
 static void expect_gap(const struct plan *plan, enum rule_case kind)
 {
     judge(plan);
@@ -127,7 +150,10 @@ static void test_half(void **state)
     struct plan plan = example;
     plan.encode_us = 3334;
     judge(&plan);
-    expect(RULE_FIRES);
+    const struct ks_finding *finding = expect(RULE_FIRES);
+    if (finding) { /* of a half with stacks: a third */
+        assert_in_range(100 * finding->saving.low_ns / finding->saving.high_ns, 33, 33);
+    }
     release();
     plan.encode_us = 3333;
     expect_gap(&plan, RULE_NEAR_MISS);
@@ -206,9 +232,10 @@ static void test_covered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_example),   cmocka_unit_test(test_gpu),
-        cmocka_unit_test(test_half),      cmocka_unit_test(test_other_names),
-        cmocka_unit_test(test_no_frames), cmocka_unit_test(test_covered),
+        cmocka_unit_test(test_example),     cmocka_unit_test(test_gpu),
+        cmocka_unit_test(test_half),        cmocka_unit_test(test_share),
+        cmocka_unit_test(test_other_names), cmocka_unit_test(test_no_frames),
+        cmocka_unit_test(test_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
