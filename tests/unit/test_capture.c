@@ -54,7 +54,7 @@ static void put(uint64_t tick, uint64_t word)
 {
     struct ks_capture_lane *lane = ks_capture_lane();
     struct ks_wire_event *at = lane->next;
-    if (at == lane->end) {
+    if (at >= lane->end) {
         ks_capture_event_slow(lane, tick, word);
         return;
     }
@@ -316,6 +316,8 @@ static void test_threads(void **state)
     close_recording(&recording);
 }
 
+/* The thread sanitizer cannot follow a child of several threads that begins a thread. */
+#ifndef __SANITIZE_THREAD__
 static void test_child_writes_its_own_file(void **state)
 {
     (void)state;
@@ -344,6 +346,8 @@ static void test_child_writes_its_own_file(void **state)
     close_recording(&recording);
 }
 
+#endif
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -367,7 +371,9 @@ int main(void)
         cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_turned_off_with_its_reason),
         cmocka_unit_test(test_threads),
+#ifndef __SANITIZE_THREAD__
         cmocka_unit_test(test_child_writes_its_own_file),
+#endif
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
