@@ -122,6 +122,7 @@ bench: build ## time the report against its peers, quick sizes
 	@$(PYTHON) bench/recorder_cost.py
 	@$(PYTHON) bench/python_region.py
 	@$(PYTHON) bench/function_profiler.py
+	@ninja -C build --quiet capture/libkscope_capture.so && $(PYTHON) bench/region_cost.py
 
 bench-full: build ## the same at full size, medians of five
 	@tools/setup.sh bench

@@ -91,3 +91,10 @@ def test_regions_of_python_are_timed():
     assert done.returncode == 0, done.stdout + done.stderr
     names = ("region, not recording", "region, made anew", "record_function", "dict, generator")
     assert all(name in done.stdout for name in names)
+
+
+def test_cost_of_a_region_is_measured():
+    command = [sys.executable, str(ROOT / "bench" / "region_cost.py"), "--tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("two ticks and a store ") and "0 events lost" in done.stdout

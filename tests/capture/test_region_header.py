@@ -64,7 +64,7 @@ void other(void)
 """
 
 LANGUAGES = [
-    *[(tool, std, "c") for tool in ("gcc", "clang") for std in ("c11", "gnu11", "gnu17")],
+    *[(tool, std, "c") for tool in ("gcc", "clang") for std in ("c11", "c17", "gnu17")],
     *[(tool, std, "cc") for tool in ("g++", "clang++") for std in ("c++11", "c++17")],
 ]
 
