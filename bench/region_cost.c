@@ -1,7 +1,7 @@
 /* Cost of a region from C beside two reads of the counter and a store of 32 bytes, the least that
- * can tell when something began and ended. CPU time, in turn, with pauses in which the recorder makes room:
- * regions faster than a file grows wait for it. Prints the median of each, in ns a region, and their
- * ratio.
+ * can tell when something began and ended. CPU time, in turn, with pauses in which the recorder
+ * makes room: regions faster than a file grows wait for it. Prints the median of each, in ns a
+ * region, and their ratio.
  *
  * Use: region_cost FOLDER [REGIONS [ROUNDS]]    with libkscope_capture.so; the recording lies in
  * FOLDER */

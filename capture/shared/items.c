@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "capture/shared/crc32c.h"
+#include "capture/shared/checksum.h"
 #include "capture/shared/recording_file.h"
 #include "capture/shared/ticks.h"
 

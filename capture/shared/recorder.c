@@ -351,21 +351,27 @@ static void prepare(void)
 
 /* ------------------------------------------------------------------ for everybody */
 
+static int refuse(char reason[KS_CAPTURE_REASON_SIZE], const char *why)
+{
+    struct ks_small_text text = {reason, KS_CAPTURE_REASON_SIZE, 0, 0};
+    ks_small_text_put(&text, why);
+    return -1;
+}
+
 static int start(const struct ks_capture_options *options, char reason[KS_CAPTURE_REASON_SIZE])
 {
     prepare();
     if (atomic_load(&is_on)) {
         return 0;
     }
-    if (strlen(options->folder) >= sizeof(folder)) {
-        strcpy(reason, "the folder's path is too long");
-        return -1;
+    struct ks_small_text text = {folder, sizeof(folder), 0, 0};
+    ks_small_text_put(&text, options->folder);
+    if (text.is_cut) {
+        return refuse(reason, "the folder's path is too long");
     }
     if (!ks_names_init(&names)) {
-        strcpy(reason, "no memory for names");
-        return -1;
+        return refuse(reason, "no memory for names");
     }
-    strcpy(folder, options->folder);
     wanted = *options;
     wanted.folder = folder;
     wants_file = false;

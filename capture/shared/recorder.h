@@ -2,9 +2,9 @@
  * process write through it: regions, function profiler, stack sampler, monitor. It lives in
  * libkscope_capture.so, which is never unloaded, so that they share it.
  *
- * Nothing here raises, prints, ends the program, changes errno or takes memory by malloc once it has
- * started. Any failure turns it off and leaves a reason in the file. A fork gives the child a file
- * of its own at its first event; the parent's is not mapped there. */
+ * Nothing here raises, prints, ends the program, changes errno or takes memory by malloc once it
+ * has started. Any failure turns it off and leaves a reason in the file. A fork gives the child a
+ * file of its own at its first event; the parent's is not mapped there. */
 #ifndef KS_CAPTURE_SHARED_RECORDER_H
 #define KS_CAPTURE_SHARED_RECORDER_H
 
@@ -28,8 +28,8 @@ struct ks_capture_options {
 };
 
 /* A thread's window into its open slot of events. `next >= end`: no room, or no recorder. It stays
- * where it is as long as its thread lives, also in a child after a fork. A record is taken by adding
- * to `next`, by one instruction where signal handlers of the thread may record, too. */
+ * where it is as long as its thread lives, also in a child after a fork. A record is taken by
+ * adding to `next`, by one instruction where signal handlers of the thread may record, too. */
 struct ks_capture_lane {
     struct ks_wire_event *next;
     struct ks_wire_event *end;
@@ -66,8 +66,9 @@ KS_CAPTURE_API uint32_t ks_capture_site(const char *name, size_t name_length, co
 /* Writes one item from any thread, at most 4096 bytes of payload. False: lost, and counted. */
 KS_CAPTURE_API bool ks_capture_item(enum ks_wire_item_kind kind, const void *payload, size_t size);
 
-/* A fresh slot of nodes for the calling thread, whose payload it may change for ever; NULL: no room.
- * `index` is its number in the file. It is unmapped after a fork: see ks_capture_generation. */
+/* A fresh slot of nodes for the calling thread, whose payload it may change for ever; NULL: no
+ * room. `index` is its number in the file. It is unmapped after a fork: see
+ * ks_capture_generation. */
 KS_CAPTURE_API struct ks_wire_node *ks_capture_nodes(uint32_t *index);
 /* Changes when the process gets another file (start, fork): what came from ks_capture_nodes before
  * is gone then. */

@@ -9,7 +9,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "capture/shared/crc32c.h"
+#include "capture/shared/checksum.h"
 #include "capture/shared/small_file.h"
 #include "capture/shared/ticks.h"
 

@@ -26,7 +26,7 @@ struct ks_wire_slot *ks_recording_file_take(struct ks_recording_file *file,
                                             const struct ks_wire_slot *head);
 /* Are so few slots mapped that more should be, before somebody waits for them? */
 bool ks_recording_file_is_short(const struct ks_recording_file *file);
-/* Maps another piece; gives its range, which ks_recording_file_touch may be given without a lock. */
+/* Maps another piece; gives its range, for ks_recording_file_touch, which needs no lock. */
 bool ks_recording_file_grow(struct ks_recording_file *file, char **from, size_t *size);
 /* The first store to a page of a file costs a microsecond: as much as twenty regions. */
 void ks_recording_file_touch(char *from, size_t size);

@@ -8,9 +8,9 @@
  *     ks_region_end(&site);
  *
  * In C++, or with gcc and clang in C, KS_REGION("tokenize", "tokenization") does both for the rest
- * of the block. Regions of a thread lie in one another; any thread may have them. Nothing fails: what
- * has no room is lost, and the recording says how much. Linux, C11 or C++11 with the extensions of
- * gcc and clang. */
+ * of the block. Regions of a thread lie in one another; any thread may have them. Nothing fails:
+ * what has no room is lost, and the recording says how much. Linux, C11 or
+ * C++11 with the extensions of gcc and clang. */
 #ifndef KSCOPE_REGION_H
 #define KSCOPE_REGION_H
 
@@ -131,7 +131,7 @@ static inline struct ks_region_event *ks_region_reserve_(struct ks_region_lane *
     return at;
 }
 
-/* Behind the end of the lane there is no room, however far; the second word makes a record valid. */
+/* Behind the end of the lane is no room, however far; the second word makes a record valid. */
 static inline void ks_region_put_(struct ks_region_lane *lane, uint64_t tick, uint64_t word)
 {
     struct ks_region_event *at = ks_region_reserve_(lane);

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "capture/shared/crc32c.h"
+#include "capture/shared/checksum.h"
 
 enum { THREADS = 8, EVENTS = 20000, MIB = 1 << 20 };
 
@@ -324,7 +324,7 @@ static void test_child_writes_its_own_file(void **state)
     char parent[4096];
     begin(0);
     uint32_t site = ks_capture_site("before", 6, "custom", 6);
-    strcpy(parent, ks_capture_path());
+    (void)memcpy(parent, ks_capture_path(), strlen(ks_capture_path()) + 1);
     pid_t child = fork();
     if (child == 0) {
         bool is_same = ks_capture_site("before", 6, "custom", 6) == site;

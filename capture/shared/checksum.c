@@ -1,4 +1,4 @@
-#include "capture/shared/crc32c.h"
+#include "capture/shared/checksum.h"
 
 #include <string.h>
 

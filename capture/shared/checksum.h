@@ -1,6 +1,6 @@
 /* CRC-32C (Castagnoli), by which readers tell whole slots and items from cut ones. */
-#ifndef KS_CAPTURE_SHARED_CRC32C_H
-#define KS_CAPTURE_SHARED_CRC32C_H
+#ifndef KS_CAPTURE_SHARED_CHECKSUM_H
+#define KS_CAPTURE_SHARED_CHECKSUM_H
 
 #include <stddef.h>
 #include <stdint.h>
