@@ -5,6 +5,7 @@ SHELL := /bin/sh
 PYTHON := .venv/bin/python
 WERROR ?= false
 TIME ?= 60
+RUNS ?=
 BASE ?= HEAD
 
 SANITIZE := -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Ddebug=true \
@@ -18,8 +19,8 @@ configure = @test -f $(1)/build.ninja || { echo "configuring $(1)/"; \
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch \
-	test-all test-asan tsan torture bless fuzz fuzz-smoke bench bench-full bench-compare format \
-	format-check tidy layers docs ci device-bundle device-test faults \
+	test-all test-asan tsan torture bless fuzz fuzz-long fuzz-smoke bench bench-full \
+	bench-compare format format-check tidy layers docs ci device-bundle device-test faults \
 	faults-gpu clean
 
 help: ## list the targets
@@ -98,11 +99,27 @@ bless: build ## rewrite the expected output of a golden case: make bless CASE=ar
 	@test -n "$(CASE)" || { echo "usage: make bless CASE=area/case" >&2; exit 2; }
 	@$(PYTHON) tests/golden/run_golden.py --bless $(CASE)
 
-fuzz: build-fuzz ## fuzz one target: make fuzz TARGET=kineto TIME=60
-	@test -n "$(TARGET)" || { echo "usage: make fuzz TARGET=name [TIME=seconds]" >&2; exit 2; }
+# Inputs are short, because most of the time is spent on the long ones; choosing by how rare what an
+# input reaches is takes a third of it.
+FUZZ_LEN_kst := 64
+FUZZ_LEN_query := 256
+FUZZ_OPTIONS = -max_len=$(or $(FUZZ_LEN_$(TARGET)),1024) -entropic=0 -timeout=10 \
+	-rss_limit_mb=512 -print_final_stats=1 -artifact_prefix=fuzz/out/$(TARGET)-
+
+fuzz: build-fuzz ## fuzz one target: make fuzz TARGET=kineto TIME=60, or RUNS=10000000
+	@test -n "$(TARGET)" || { \
+		echo "usage: make fuzz TARGET=name [TIME=seconds|RUNS=executions]" >&2; exit 2; }
 	@mkdir -p fuzz/out/$(TARGET)
-	@build-fuzz/fuzz/fuzz_$(TARGET) -max_total_time=$(TIME) -artifact_prefix=fuzz/out/ \
-		fuzz/out/$(TARGET) $(wildcard fuzz/corpus/$(TARGET))
+	@build-fuzz/fuzz/fuzz_$(TARGET) $(if $(RUNS),-runs=$(RUNS),-max_total_time=$(TIME)) \
+		$(FUZZ_OPTIONS) fuzz/out/$(TARGET) $(wildcard fuzz/corpus/$(TARGET))
+
+fuzz-long: build-fuzz ## fuzz every target ten million times, or RUNS (an hour)
+	@for file in fuzz/fuzz_*.c; do name=$${file#fuzz/fuzz_}; name=$${name%.c}; \
+		echo "fuzz-long: $$name"; \
+		$(MAKE) --no-print-directory fuzz TARGET=$$name RUNS=$(or $(RUNS),10000000) \
+			> build-fuzz/$$name.log 2>&1 || { tail -n 40 build-fuzz/$$name.log; exit 1; }; \
+		grep -E 'average_exec_per_sec|number_of_executed|peak_rss' build-fuzz/$$name.log; \
+	done
 
 fuzz-smoke: build-fuzz ## replay the corpus of every fuzz target once
 	@for target in build-fuzz/fuzz/fuzz_*; do \
@@ -120,9 +137,9 @@ bench: build ## time the report against its peers, quick sizes
 	@$(PYTHON) bench/advice_share.py
 	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/recorder_cost.py
-	@$(PYTHON) bench/python_region.py
 	@$(PYTHON) bench/function_profiler.py
 	@ninja -C build --quiet capture/libkscope_capture.so && $(PYTHON) bench/region_cost.py
+	@$(PYTHON) bench/python_region.py
 
 bench-full: build ## the same at full size, medians of five
 	@tools/setup.sh bench

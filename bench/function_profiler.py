@@ -2,23 +2,26 @@
 
 In a round each program runs plain, under cProfile, under ours, and under ours without C calls; an
 added time is the median over the rounds of what a call took more than the plain one of its round.
+It is processor time of the thread, so that other work on the machine does not count.
 
-Use: function_profiler.py [--rounds N] [--tiny] [--module FOLDER]    by the Python to be measured
+Use: function_profiler.py [--rounds N] [--tiny] [--record FOLDER]    by the Python to be measured
 """
 
 import argparse
 import cProfile
 import json
+import os
 import pathlib
 import statistics
 import sys
+import sysconfig
 import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "capture"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests" / "capture")]
 
-import build_functions  # noqa: E402
+import build_extension  # noqa: E402
 
 CALLS = 200_000
 # At most this much of what cProfile adds: to any call, and to Python calls without C calls.
@@ -62,9 +65,9 @@ PROGRAMS = (python_calls, python_tree, c_calls, mixed)
 
 
 def plain(program, times):
-    begin = time.perf_counter_ns()
+    begin = time.thread_time_ns()
     program(times)
-    return time.perf_counter_ns() - begin
+    return time.thread_time_ns() - begin
 
 
 def under(profiler, enable, disable):
@@ -101,32 +104,38 @@ def measure(program, times, rounds, function_profiler):
     return base, added
 
 
+def module_name():
+    return "_kscope" + sysconfig.get_config_var("EXT_SUFFIX")
+
+
 def main(arguments):
     parser = argparse.ArgumentParser(description="Times the function profiler and cProfile.")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--tiny", action="store_true", help="one round, few calls, no limits")
-    parser.add_argument("--module", help="folder of a module that is built already")
+    parser.add_argument("--record", help="folder for a recording, in which ours then counts")
     options = parser.parse_args(arguments)
     rounds, times = (1, 600) if options.tiny else (options.rounds, CALLS)
     limits = SINCE_3_12 if sys.version_info >= (3, 12) else BEFORE_3_12
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
-        if not options.module:
-            build_functions.build(sys.executable, folder)
-        sys.path.insert(0, options.module or folder)
-        from _kscope_functions import FunctionProfiler
+        if not (ROOT / "build" / "python" / "ext" / module_name()).exists():
+            os.environ["KSCOPE_EXTENSION_DIR"] = folder
+            build_extension.build(sys.executable, folder)
+        from kinetoscope import FunctionProfiler, start_recording
 
-        print(f"{'ns added to a call':16} {'plain':>8} {'cProfile':>9} {'ours':>7} {'no C':>7}")
-        for program in PROGRAMS:
-            base, added = measure(program, times, rounds, FunctionProfiler)
-            theirs, *ours = added.values()
-            ratios = [value / theirs for value in ours]
-            words = " ".join(f"{value:7.1f}" for value in ours)
-            shown = " ".join(f"{ratio:.2f}" for ratio in ratios)
-            print(f"{program.__name__:18} {base:8.1f} {theirs:9.1f} {words}   {shown} of cProfile")
-            for ratio, limit, kind in zip(ratios, limits, ("", " without C calls"), strict=True):
-                if ratio > limit:
-                    wrong.append(f"{program.__name__}{kind}: more than {limit} of cProfile")
+    if options.record:
+        start_recording(options.record)
+    print(f"{'ns added to a call':16} {'plain':>8} {'cProfile':>9} {'ours':>7} {'no C':>7}")
+    for program in PROGRAMS:
+        base, added = measure(program, times, rounds, FunctionProfiler)
+        theirs, *ours = added.values()
+        ratios = [value / theirs for value in ours]
+        words = " ".join(f"{value:7.1f}" for value in ours)
+        shown = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{program.__name__:18} {base:8.1f} {theirs:9.1f} {words}   {shown} of cProfile")
+        for ratio, limit, kind in zip(ratios, limits, ("", " without C calls"), strict=True):
+            if ratio > limit:
+                wrong.append(f"{program.__name__}{kind}: more than {limit} of cProfile")
     for sentence in [] if options.tiny else wrong:
         print(f"missed: {sentence}")
     return 1 if wrong and not options.tiny else 0

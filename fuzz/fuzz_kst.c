@@ -2,9 +2,10 @@
  *
  * An input is a list of changes, of 12 bytes each, to one of the files that this target writes
  * itself, so that the corpus stays good when the format gets another column; or, behind a first
- * byte of 255, a whole file. A first byte of 128 and more asks for all analyses too; they take most
- * of the time, so one in ANALYZED_EVERY of these inputs gets them, by its bytes. Built for fuzzing
- * the reader does not compare checksums, else nothing would come past them. */
+ * byte of 255, a whole file. A first byte of 128 and more asks for all analyses too, which take
+ * fifty times as long as the rest: one in so many of these gets them, by its bytes. Built for
+ * fuzzing the reader does not compare checksums, else nothing would come past them. */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +14,11 @@
 
 #include "advise/findings.h"
 #include "base/alloc.h"
+#include "fuzz_share.h"
 #include "store/builder.h"
 #include "store/kst.h"
 
-enum { FILES = 2, FILE_SIZE_MAX = 64 * 1024, CHANGE_SIZE = 12, STEPS = 4, ANALYZED_EVERY = 16 };
+enum { FILES = 2, FILE_SIZE_MAX = 64 * 1024, CHANGE_SIZE = 12, STEPS = 4, ANALYZED_EVERY = 128 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -111,6 +113,21 @@ static void add_step(struct ks_trace_builder *builder, uint32_t process, uint32_
     must(ks_trace_builder_mark(builder, &mark, NULL));
 }
 
+/* What recordings add: a region, a sample of two stacks, and two call paths. */
+static void add_recorded(struct ks_trace_builder *builder, uint32_t thread)
+{
+    struct ks_stack stack = {.function = {name_of(builder, "f")}, .line = 3};
+    struct ks_call_path path = {.track = thread, .function = stack.function, .total_ns = 50};
+    struct ks_sample_row sample = {.lane = thread, .start_ns = 10, .weight = 1};
+    uint32_t id = 0;
+    add_slice(builder, thread, "region", KS_CATEGORY_REGION, 10, 30, -1);
+    must(ks_trace_builder_stack(builder, &stack, &stack.caller, NULL));
+    must(ks_trace_builder_stack(builder, &stack, &sample.stack, NULL));
+    must(ks_trace_builder_call_path(builder, &path, &path.parent, NULL));
+    must(ks_trace_builder_call_path(builder, &path, &id, NULL));
+    must(ks_trace_builder_sample(builder, &sample, NULL));
+}
+
 static void write_file(size_t index, struct ks_trace *trace)
 {
     uint64_t id = 0;
@@ -124,14 +141,16 @@ static void write_file(size_t index, struct ks_trace *trace)
     ks_trace_destroy(trace);
 }
 
-/* One rank and one chunk; two ranks and many chunks. */
+/* One rank and one chunk; two ranks of half as many steps, and some chunks: what is read of a file
+ * costs by the chunk. */
 static void make_file(size_t index)
 {
-    struct ks_trace_options options = {.chunk_rows = index == 0 ? 0 : 4};
+    struct ks_trace_options options = {.chunk_rows = index == 0 ? 0 : 8};
+    int64_t ranks = (int64_t)index + 1;
     struct ks_trace_builder *builder = NULL;
     struct ks_trace *trace = NULL;
     must(ks_trace_builder_create(&options, &builder, NULL));
-    for (int64_t rank = 0; rank <= (int64_t)index; rank++) {
+    for (int64_t rank = 0; rank < ranks; rank++) {
         struct ks_source *source = NULL;
         uint32_t process = 0;
         uint32_t thread = 0;
@@ -142,9 +161,10 @@ static void make_file(size_t index)
         source->record_shapes = true;
         must(ks_trace_builder_process(builder, key, &process, NULL));
         must(ks_trace_builder_thread(builder, key, key, &thread, NULL));
-        for (int64_t step = 0; step < STEPS; step++) {
+        for (int64_t step = 0; step < STEPS / ranks; step++) {
             add_step(builder, process, thread, step);
         }
+        add_recorded(builder, thread);
         must(ks_trace_builder_source_close(builder, NULL));
     }
     must(ks_trace_builder_seal(builder, 0, &trace, NULL));
@@ -153,21 +173,18 @@ static void make_file(size_t index)
 
 /* ------------------------------------------------------------------ looking at one */
 
-static uint64_t sum_of(const void *bytes, size_t size)
+/* Reads all bytes, many at a time: the sanitizer looks at each place that is read. */
+static void touch(const void *bytes, size_t size)
 {
-    const unsigned char *at = bytes;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < size; i++) {
-        sum += at[i];
-    }
-    return sum;
+    volatile uint64_t seen = XXH3_64bits(bytes, size);
+    (void)seen;
 }
 
 static void read_strings(const struct ks_trace *trace)
 {
     for (uint32_t i = 0; i < ks_trace_str_count(trace); i++) {
         struct ks_str text = ks_trace_str(trace, (struct ks_strid){i});
-        KS_ASSERT(sum_of(text.ptr, text.len + 1) < UINT64_MAX);
+        touch(text.ptr, text.len + 1);
     }
 }
 
@@ -182,8 +199,8 @@ static void read_table(const struct ks_trace *trace, enum ks_table_id id)
     ks_scan_open(&scan, trace, id, KS_ALL_COLUMNS, 0, ks_trace_rows(trace, id));
     enum ks_status status = ks_scan_next(&scan, &row, &count, &err);
     while (status == KS_OK) {
-        for (size_t c = 0; c < 8; c++) {
-            KS_ASSERT(sum_of(scan.cols[c], count) < UINT64_MAX);
+        for (size_t c = 0; c < KS_SAMPLE_COL_COUNT; c++) {
+            touch(scan.cols[c], count);
         }
         rows += count;
         status = ks_scan_next(&scan, &row, &count, &err);
@@ -209,14 +226,27 @@ static void analyze(const struct ks_trace *trace)
     ks_facts_release(&facts);
 }
 
+/* One for all inputs: making it takes longer than reading it. The same goes for what the system
+ * does for its times and its size. */
+static int file_of(const char *bytes, size_t size)
+{
+    static int file = -1;
+    static size_t size_before = SIZE_MAX;
+    if (file < 0) {
+        file = memfd_create("kst", MFD_CLOEXEC);
+        KS_ASSERT(file >= 0 && fcntl(file, F_SETFL, O_NOATIME) == 0);
+    }
+    KS_ASSERT(size == size_before || ftruncate(file, (off_t)size) == 0);
+    KS_ASSERT(pwrite(file, bytes, size, 0) == (ssize_t)size);
+    size_before = size;
+    return dup(file);
+}
+
 static void open_bytes(const char *bytes, size_t size, bool may_analyze)
 {
     struct ks_trace *trace = NULL;
     struct ks_err err = {0};
-    static int file = -1; /* one for all inputs: making it takes longer than reading it */
-    file = file < 0 ? memfd_create("kst", MFD_CLOEXEC) : file;
-    KS_ASSERT(ftruncate(file, (off_t)size) == 0 && pwrite(file, bytes, size, 0) == (ssize_t)size);
-    if (ks_kst_open(dup(file), 1 << 20, &trace, NULL, &err) != KS_OK) {
+    if (ks_kst_open(file_of(bytes, size), 1 << 20, &trace, NULL, &err) != KS_OK) {
         KS_ASSERT(err.message[0] && !trace);
         return;
     }
@@ -269,7 +299,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t at = 0; at + CHANGE_SIZE <= size; at += CHANGE_SIZE) {
         change(copy, file_sizes[index], data + at);
     }
-    bool is_chosen = sum_of(data, size) % ANALYZED_EVERY == 0;
-    open_bytes(copy, file_sizes[index], size > 0 && data[0] >= 128 && is_chosen);
+    open_bytes(copy, file_sizes[index],
+               size > 0 && data[0] >= 128 && fuzz_is_chosen(data, size, ANALYZED_EVERY));
     return 0;
 }

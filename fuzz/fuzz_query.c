@@ -8,10 +8,12 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "fuzz_share.h"
 #include "query/query.h"
+#include "query/trace_tables.h"
 #include "store/builder.h"
 
-enum { ROWS = 40, STEPS_MAX = 200, QUESTIONS_MAX = 2000 };
+enum { ROWS = 40, STEPS_MAX = 50, QUESTIONS_MAX = 100, CHECKED_EVERY = 64 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -128,7 +130,8 @@ static void run(struct ks_query *query)
     KS_ASSERT(status == KS_OK || status == KS_END || err.message[0]);
 }
 
-/* The tables are as they were: nothing was made, nothing is gone. */
+/* The tables are as they were: nothing was made, nothing is gone. Counting takes longer than most
+ * statements; what one of them changed stays, so that it is enough to look after some of them. */
 static void check_tables(struct ks_query *query)
 {
     struct ks_sql_value value;
@@ -136,7 +139,7 @@ static void check_tables(struct ks_query *query)
     must(ks_query_prepare(query, KS_STR("select count(*) from slice, sqlite_schema"), &err));
     must(ks_query_step(query, &err));
     must(ks_query_value(query, 0, &value, &err));
-    KS_ASSERT(value.integer == ROWS * 8);
+    KS_ASSERT(value.integer == ROWS * (KS_TABLE_COUNT + KS_TRACE_ROW_TABLES));
 }
 
 /* Opened once, since that takes longer than most statements; so each is run on what those before it
@@ -169,7 +172,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         KS_ASSERT(err.message[0]);
     }
     ks_free(copy);
-    questions = 0;
-    check_tables(query);
+    if (fuzz_is_chosen(data, size, CHECKED_EVERY)) {
+        questions = 0;
+        check_tables(query);
+    }
     return 0;
 }

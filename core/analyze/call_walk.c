@@ -106,7 +106,9 @@ static enum ks_status add_place(struct walk *w, const struct ks_frame *frame, ui
         item.is_exact = true;
     }
     *place = (uint32_t)w->places->count;
-    w->places->items[w->places->count++] = item;
+    struct ks_place *added = &w->places->items[w->places->count++];
+    memset(added, 0, sizeof(*added)); // facts are kept as bytes, with those between members
+    *added = item;
     return KS_OK;
 }
 

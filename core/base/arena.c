@@ -5,9 +5,14 @@
 
 #include "base/alloc.h"
 
+#ifdef KS_SMALL_LIMITS /* fuzzing: a small block is cleared quickly, and soon followed by others */
+enum { BLOCK_SIZE_MIN = 512 };
+#else
+enum { BLOCK_SIZE_MIN = 4 * 1024 };
+#endif
+
 enum {
     ALIGNMENT = 16,
-    BLOCK_SIZE_MIN = 4 * 1024,
     BLOCK_SIZE_MAX = 4 * 1024 * 1024, /* growth stops here; one larger request gets its own size */
     PAGES_SIZE_MIN = 2 * 1024 * 1024, /* from here on a block is mapped, with huge pages */
 };

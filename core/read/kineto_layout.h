@@ -18,9 +18,14 @@
 #include <emmintrin.h>
 #endif
 
+#ifdef KS_SMALL_LIMITS /* fuzzing: few steps are too many, and a reader is made quickly */
+enum { LAYOUT_STEPS_MAX = 24 };
+#else
+enum { LAYOUT_STEPS_MAX = 255 };
+#endif
+
 enum {
-    LAYOUT_TEXT_MAX = 40, /* longer ones are read by the grammar */
-    LAYOUT_STEPS_MAX = 255,
+    LAYOUT_TEXT_MAX = 40,   /* longer ones are read by the grammar */
     LAYOUT_NEXT_MAX = 8,    /* what may follow a step; tried in turn */
     LAYOUT_VALUES_MAX = 32, /* so often is the value of one key learned with it */
 };

@@ -105,8 +105,8 @@ static PyObject *counter_new(PyTypeObject *type, PyObject *arguments, PyObject *
     PyObject *name;
     PyObject *category = NULL;
     PyObject *unit = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|OO:counter", (char **)(uintptr_t)names, &name, &category,
-                                     &unit)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|OO:counter", (char **)(uintptr_t)names,
+                                     &name, &category, &unit)) {
         return NULL;
     }
     struct counter *self = (struct counter *)type->tp_alloc(type, 0);

@@ -61,6 +61,9 @@ int ks_functions_uninstall(struct ks_function_profiler *self);
 
 /* The thread object for the calling thread, new or one whose thread is gone. New reference. */
 struct ks_function_thread *ks_functions_attach(struct ks_function_profiler *self);
+/* Whether what a thread counted before is added to: it writes where this profiler does now. */
+bool ks_functions_can_go_on(const struct ks_function_profiler *self,
+                            const struct ks_function_thread *thread);
 /* pstats' dictionary: {(file, line, name): (cc, nc, tt, ct, callers)}. New reference. */
 PyObject *ks_functions_stats(struct ks_function_profiler *self);
 

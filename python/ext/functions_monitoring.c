@@ -38,7 +38,7 @@ static struct ks_function_thread *attach_here(struct ks_function_profiler *self)
     if (!self->is_on) {
         return NULL; // an event on its way while we stop, or of another thread while we measure
     }
-    if (here && here->tree.shared == &self->shared && !ks_call_tree_is_stale(&here->tree)) {
+    if (here && ks_functions_can_go_on(self, here)) {
         here->profiler = self;
         return here;
     }

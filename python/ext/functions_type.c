@@ -61,6 +61,14 @@ static struct ks_function_thread *new_thread(struct ks_function_profiler *self, 
     return thread;
 }
 
+bool ks_functions_can_go_on(const struct ks_function_profiler *self,
+                            const struct ks_function_thread *thread)
+{
+    const struct ks_call_tree *tree = &thread->tree;
+    return tree->shared == &self->shared && tree->is_recorded == self->shared.is_recorded &&
+           tree->is_tsc == self->shared.is_tsc;
+}
+
 /* One whose thread has ended, so that a program which starts a thread for each request does not
  * make us grow. Slots of the recording belong to a thread for ever. */
 static struct ks_function_thread *find_idle(struct ks_function_profiler *self)
@@ -69,9 +77,8 @@ static struct ks_function_thread *find_idle(struct ks_function_profiler *self)
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(self->threads); i++) {
         PyObject *object = PyList_GET_ITEM(self->threads, i);
         struct ks_function_thread *thread = (struct ks_function_thread *)object;
-        bool is_recorded = thread->tree.is_recorded;
-        if (Py_REFCNT(object) == 1 && is_recorded == self->shared.is_recorded &&
-            thread->tree.is_tsc == self->shared.is_tsc && (!is_recorded || thread->tid == tid)) {
+        if (Py_REFCNT(object) == 1 && ks_functions_can_go_on(self, thread) &&
+            (!thread->tree.is_recorded || thread->tid == tid)) {
             return thread;
         }
     }

@@ -25,8 +25,7 @@ static PyObject *start(PyObject *module, PyObject *arguments)
     int failed;
     Py_BEGIN_ALLOW_THREADS /* it makes a file */
         failed = ks_capture_start(&options, reason);
-    Py_END_ALLOW_THREADS
-    Py_DECREF(folder);
+    Py_END_ALLOW_THREADS Py_DECREF(folder);
     return failed ? ks_raise(KS_FAULT_RECORDING, "%s", reason) : Py_NewRef(Py_None);
 }
 
@@ -35,9 +34,8 @@ static PyObject *stop_recording(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     Py_BEGIN_ALLOW_THREADS /* it waits for the disk */
-        ks_capture_stop();
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    ks_capture_stop();
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static PyObject *is_recording(PyObject *module, PyObject *unused)

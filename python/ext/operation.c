@@ -1,6 +1,6 @@
-/* The type kinetoscope.profile_operation: a labelled region. The object holds a name, a category and
- * their number, and nothing of the regions that are open: these are begins and ends in the lanes of
- * threads, so that one object serves any number of threads, tasks and nested calls at once.
+/* The type kinetoscope.profile_operation: a labelled region. The object holds a name, a category
+ * and their number, and nothing of the regions that are open: these are begins and ends in the
+ * lanes of threads, so that one object serves any number of threads, tasks and calls at once.
  *
  * A with-block asks the type for __enter__ and __exit__, and would make an object of each that is
  * bound to this one, which costs more than all the rest. Ours are descriptors that give the object
@@ -66,8 +66,8 @@ static void write_value(struct operation *operation, PyObject *key, const struct
 static PyObject *operation_set(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
 {
     struct ks_value value;
-    if (!_PyArg_CheckPositional("set", count, 2, 2)) {
-        return NULL;
+    if (count != 2) {
+        return ks_raise(KS_FAULT_TYPE, "set() takes a key and a value");
     }
     PyObject *key = ks_site_text(arguments[0], "key");
     if (!key) {
@@ -179,8 +179,8 @@ static PyObject *operation_new(PyTypeObject *type, PyObject *arguments, PyObject
     static const char *const names[] = {"name", "category", NULL};
     PyObject *name;
     PyObject *category = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:profile_operation", (char **)(uintptr_t)names, &name,
-                                     &category)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:profile_operation",
+                                     (char **)(uintptr_t)names, &name, &category)) {
         return NULL;
     }
     struct operation *self = (struct operation *)type->tp_alloc(type, 0);

@@ -58,8 +58,8 @@ int ks_site_init(struct ks_site *site, PyObject *name, PyObject *category)
     if (!site->name) {
         return -1;
     }
-    site->category = category ? ks_site_text(category, "category")
-                              : PyUnicode_InternFromString("custom");
+    site->category =
+        category ? ks_site_text(category, "category") : PyUnicode_InternFromString("custom");
     if (!site->category) {
         ks_site_release(site);
         return -1;

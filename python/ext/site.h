@@ -16,7 +16,7 @@ struct ks_site {
 };
 
 /* A str of at most KS_SITE_BYTES_MAX bytes of UTF-8; what has no UTF-8 is written as \udcXX. New
- * reference; NULL: `text` is no str, whose name in the sentence is `what`, or there is no memory. */
+ * reference; NULL: `text`, in the sentence `what`, is no str, or there is no memory. */
 PyObject *ks_site_text(PyObject *text, const char *what);
 
 /* -1: an exception is set, and the site holds nothing. `category` may be NULL: "custom". */

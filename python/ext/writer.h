@@ -1,9 +1,9 @@
 /* Writes events of the calling thread, inline into its lane: a look at the clock and two stores.
  *
  * Tasks of asyncio share a thread, so that regions of two tasks overlap without one being in the
- * other. Before an event of another task than the last one, a KS_WIRE_TRACK says so. The interpreter
- * counts in each thread how often the context changed, which it does around each step of a task: as
- * long as that count is what it was, so is the task, and nobody need be asked. */
+ * other. Before an event of another task than the last one, a KS_WIRE_TRACK says so. The
+ * interpreter counts in each thread how often the context changed, as it does around each step of a
+ * task: as long as that count is what it was, so is the task, and nobody need be asked. */
 #ifndef KS_PYTHON_WRITER_H
 #define KS_PYTHON_WRITER_H
 
@@ -31,7 +31,11 @@ void ks_writer_follow_task(uint64_t context);
 
 static inline uint64_t ks_writer_context(void)
 {
-    const PyThreadState *thread = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030D0000
+    const PyThreadState *thread = PyThreadState_GetUnchecked();
+#else
+    const PyThreadState *thread = _PyThreadState_UncheckedGet();
+#endif
     return thread->context_ver ^ thread->id << 48;
 }
 

@@ -19,7 +19,8 @@ _IN_C = (
     "stop_recording",
 )
 
-_IN_EXTENSION = {"FunctionProfiler": "_kscope_functions", "StackSampler": "_kscope_sampler"}
+# These cannot be without it; what is above can.
+_PROFILERS = ("FunctionProfiler", "StackSampler")
 
 _step = None  # set in a process that `kscope run` watches
 
@@ -43,7 +44,7 @@ def __getattr__(name):
         from kinetoscope._recording import start_recording as value
     elif name == "categories":
         import kinetoscope.categories as value
-    elif name in _IN_EXTENSION:
+    elif name in _PROFILERS:
         value = _of_extension(name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -52,26 +53,21 @@ def __getattr__(name):
 
 
 def _of_extension(name):
-    from kinetoscope._extension import extension
+    from kinetoscope import _extension
 
-    if hasattr(extension, name):
-        return getattr(extension, name)
-    import importlib
-
-    try:  # a module of its own, as tests build it for other interpreters
-        module = importlib.import_module(f"kinetoscope.{_IN_EXTENSION[name]}")
-    except ImportError as failure:
-        from kinetoscope._extension import reason
-
-        raise AttributeError(f"{name} needs the extension in C: {reason}") from failure
-    return getattr(module, name)
+    if not hasattr(_extension.extension, name):
+        raise ImportError(f"there is no kinetoscope extension for this Python: {_extension.reason}")
+    return getattr(_extension.extension, name)
 
 
 def __dir__():
-    return sorted({*globals(), *_IN_C, "start_recording", "categories", *_IN_EXTENSION})
+    return sorted({*globals(), *_IN_C, "start_recording", "categories", *_PROFILERS})
 
 
 if os.environ.get("KSCOPE_RUN") == "1" and os.environ.get("KSCOPE_RECORD"):
-    from kinetoscope._recording import start_of_run
+    try:
+        from kinetoscope._recording import start_of_run
 
-    start_of_run()
+        start_of_run()
+    except Exception:  # noqa: S110 - the program comes first
+        pass

@@ -23,6 +23,7 @@ def _load():
     try:
         from kinetoscope import _kscope
 
+        reason = None
         return _kscope
     except ImportError as failure:
         reason = str(failure)

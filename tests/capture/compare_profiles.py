@@ -1,6 +1,6 @@
 """Runs a program of function_programs.py under cProfile and under ours, and prints what differs.
 
-Use: compare_profiles.py FOLDER-OF-THE-MODULE PROGRAM    (by any Python from 3.11 on)
+Use: compare_profiles.py PROGRAM    (PYTHONPATH leads to the package kinetoscope)
 
 One JSON document: functions, calls, different [[label, cProfile's, ours]], times [[label, own and
 cumulative of cProfile, of ours]].
@@ -13,10 +13,8 @@ import pstats
 import re
 import sys
 
-sys.path.insert(0, sys.argv[1])
-
-import function_programs  # noqa: E402
-from _kscope_functions import FunctionProfiler  # noqa: E402
+import function_programs
+from kinetoscope import FunctionProfiler
 
 ROUNDS = 5
 SHARE_COMPARED = 0.1
@@ -99,7 +97,7 @@ def best_times(rounds):
 
 
 def main():
-    program = getattr(function_programs, sys.argv[2])
+    program = getattr(function_programs, sys.argv[1])
     program()
     program()  # what is done once has been done
     gc.disable()

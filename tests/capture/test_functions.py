@@ -15,17 +15,17 @@ import subprocess
 import sys
 import textwrap
 
-import build_functions
+import build_extension
 import function_programs
 import pytest
+from build_extension import PYTHON, ROOT
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[1]
-PYTHON = os.environ.get("KSCOPE_TEST_PYTHON", sys.executable)
+STUB = ROOT / "python" / "kinetoscope" / "_kscope_functions.pyi"
 
 PRELUDE = """
 import json, os, sys, threading, time
-from _kscope_functions import FunctionProfiler
+from kinetoscope import FunctionProfiler
 
 def by_name(stats):
     return {name: [*value[:4], {c[2]: v for c, v in value[4].items()}]
@@ -41,22 +41,20 @@ def say(**found):
 
 
 @pytest.fixture(scope="session")
-def module_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("functions")
-    build_functions.build(PYTHON, folder)
-    return folder
+def environment(tmp_path_factory):
+    return build_extension.environment(tmp_path_factory.mktemp("extension"))
 
 
 @pytest.fixture
-def run(module_folder, tmp_path):
+def run(environment, tmp_path):
     """Runs a program, which must end well and quietly; what it says as JSON."""
 
     def run_program(program):
         file = tmp_path / "program.py"
         file.write_text(PRELUDE + textwrap.dedent(program))
-        env = dict(os.environ, PYTHONPATH=f"{module_folder}:{HERE}")
+        command = [PYTHON, str(file)]
         done = subprocess.run(
-            [PYTHON, str(file)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, done.stderr
         # torch's profiler says on stderr when it starts.
@@ -83,9 +81,10 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_calls_and_times_are_those_of_cprofile(module_folder, name):
+def test_calls_and_times_are_those_of_cprofile(environment, name):
     out = subprocess.run(
-        [PYTHON, str(HERE / "compare_profiles.py"), str(module_folder), name],
+        [PYTHON, str(HERE / "compare_profiles.py"), name],
+        env=environment,
         capture_output=True,
         text=True,
         timeout=120,
@@ -105,7 +104,7 @@ def test_calls_and_times_are_those_of_cprofile(module_folder, name):
         assert any(label.endswith(":work") for label, *_ in found["times"])
 
 
-def test_a_comparison_with_a_wrong_count_fails(module_folder, tmp_path):
+def test_a_comparison_with_a_wrong_count_fails(environment, tmp_path):
     """Plants a fault: a profiler that is off for one call of many is found."""
     text = (HERE / "compare_profiles.py").read_text()
     planted = text.replace(
@@ -117,8 +116,8 @@ def test_a_comparison_with_a_wrong_count_fails(module_folder, tmp_path):
     file = tmp_path / "planted.py"
     file.write_text(planted)
     out = subprocess.run(
-        [PYTHON, str(file), str(module_folder), "decorators"],
-        env=dict(os.environ, PYTHONPATH=str(HERE)),
+        [PYTHON, str(file), "decorators"],
+        env=environment,
         capture_output=True,
         text=True,
     )
@@ -538,13 +537,13 @@ def test_a_program_may_put_back_what_getprofile_gave(run):
 # ---------------------------------------------------------------- the program never notices
 
 
-def test_tracebacks_results_and_exit_status_stay(module_folder, tmp_path):
+def test_tracebacks_results_and_exit_status_stay(environment, tmp_path):
     file = tmp_path / "program.py"
     file.write_text(
         textwrap.dedent("""
         import sys
         if sys.argv[1] == "on":
-            from _kscope_functions import FunctionProfiler
+            from kinetoscope import FunctionProfiler
             FunctionProfiler().start()
         def deep(n):
             try:
@@ -556,8 +555,8 @@ def test_tracebacks_results_and_exit_status_stay(module_folder, tmp_path):
     )
 
     def outcome(word):
-        env = dict(os.environ, PYTHONPATH=str(module_folder))
-        done = subprocess.run([PYTHON, str(file), word], env=env, capture_output=True, text=True)
+        command = [PYTHON, str(file), word]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
         return done.returncode, done.stdout, done.stderr
 
     assert outcome("on") == outcome("off")
@@ -612,28 +611,6 @@ def test_forked_children_go_on(run):
     assert found["counted"][0] == 1
 
 
-def test_a_subinterpreter_is_refused(run):
-    found = run("""
-        try:
-            import _interpreters as interpreters
-        except ImportError:
-            import _xxsubinterpreters as interpreters
-        try:
-            other = interpreters.create("legacy")
-        except TypeError:
-            other = interpreters.create(isolated=False)
-        program = (
-            "from _kscope_functions import FunctionProfiler\\n"
-            "try: FunctionProfiler().start()\\n"
-            "except RuntimeError as error: open('said', 'w').write(str(error))"
-        )
-        interpreters.run_string(other, program)
-        with FunctionProfiler() as profiler: len("")
-        say(said=open("said").read(), calls=len(profiler.stats()))
-    """)
-    assert "subinterpreter" in found["said"] and found["calls"] == 1
-
-
 def test_profilers_that_go_leave_no_memory(run):
     found = run("""
         def made(i):
@@ -682,33 +659,38 @@ def test_training_is_bit_identical(run):
 # ---------------------------------------------------------------- the package
 
 
-def test_the_package_has_it_and_the_stub_is_right(module_folder, tmp_path):
-    """As installed: the module lies in the package. The stub says what the type has, no more."""
-    package = tmp_path / "kinetoscope"
-    shutil.copytree(ROOT / "python" / "kinetoscope", package)
-    for module in module_folder.glob("_kscope_functions*.so"):
-        shutil.copy(module, package)
+def test_without_an_extension_the_import_says_why(tmp_path):
+    shutil.copytree(ROOT / "python" / "kinetoscope", tmp_path / "kinetoscope")
+    done = subprocess.run(
+        [PYTHON, "-c", "from kinetoscope import FunctionProfiler"],
+        env=dict(os.environ, PYTHONPATH=str(tmp_path)),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: there is no kinetoscope extension for this Python: ")
+
+
+def test_the_package_has_it_and_the_stub_is_right(environment):
+    """The stub says what the type has, no more; it is loaded when it is asked for."""
     program = """
 import inspect, json, sys
 import kinetoscope
-assert "kinetoscope._kscope_functions" not in sys.modules
+assert "kinetoscope._kscope" not in sys.modules
 type = kinetoscope.FunctionProfiler
 names = [n for n in vars(type) if n not in ("__doc__", "__module__", "__new__")]
 signatures = {n: str(inspect.signature(getattr(type, n))) for n in names if n[0] != "_"
               and callable(getattr(type, n))}
 print(json.dumps([sorted(names), signatures, str(inspect.signature(type))]))
 assert all(vars(type)[n].__doc__ for n in names if n[0] != "_")
-try:
-    kinetoscope.nothing
-except AttributeError:
-    pass
 """
-    env = dict(os.environ, PYTHONPATH=str(tmp_path))
-    done = subprocess.run([PYTHON, "-c", program], env=env, capture_output=True, text=True)
+    done = subprocess.run([PYTHON, "-c", program], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     names, signatures, created = json.loads(done.stdout)
-    stub = ast.parse((package / "_kscope_functions.pyi").read_text())
-    (described,) = [x for x in stub.body if isinstance(x, ast.ClassDef)]
+    stub = ast.parse(STUB.read_text())
+    classes = {x.name: x for x in stub.body if isinstance(x, ast.ClassDef)}
+    described = classes["FunctionProfiler"]
     assert sorted(f.name for f in described.body) == names
     for function in described.body:
         if function.name in signatures:

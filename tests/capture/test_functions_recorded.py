@@ -10,33 +10,20 @@ import re
 import signal
 import struct
 import subprocess
-import sys
 import textwrap
 import time
 
-import build_functions
+import build_extension
 import function_paths
 import pytest
+from build_extension import PYTHON
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[1]
-PYTHON = os.environ.get("KSCOPE_TEST_PYTHON", sys.executable)
 KILLS = 200 if os.environ.get("KSCOPE_TEST_SLOW") else 20
 
 PRELUDE = """
-import ctypes, json, os, sys, threading, time
-recorder = ctypes.CDLL(os.environ["RECORDER"], mode=ctypes.RTLD_GLOBAL)
-from _kscope_functions import FunctionProfiler
-
-class Options(ctypes.Structure):
-    _fields_ = [("folder", ctypes.c_char_p), ("bytes_max", ctypes.c_uint64)] + [
-        (name, ctypes.c_int32) for name in ("rank", "local_rank", "world_size", "worker")]
-
-def record(folder="out", bytes_max=0):
-    os.makedirs(folder, exist_ok=True)
-    options = Options(folder.encode(), bytes_max, -1, -1, -1, -1)
-    reason = ctypes.create_string_buffer(128)
-    assert recorder.ks_capture_start(ctypes.byref(options), reason) == 0, reason.value
+import json, os, sys, threading, time
+from kinetoscope import FunctionProfiler, start_recording, stop_recording
 
 def counts(stats):
     return {name: value[1] for (file, line, name), value in stats.items()}
@@ -48,11 +35,8 @@ def say(**found):
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("recorded")
-    build_functions.build(PYTHON, folder)
-    recorder = ROOT / "build" / "capture" / "libkscope_capture.so"
     quiet = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}  # forks beside threads are the point
-    return dict(os.environ, PYTHONPATH=f"{folder}:{HERE}", RECORDER=str(recorder), **quiet)
+    return build_extension.environment(tmp_path_factory.mktemp("extension")) | quiet
 
 
 @pytest.fixture
@@ -77,12 +61,12 @@ def run(environment, tmp_path):
 def test_the_recording_has_the_counts_of_stats(run):
     said, (profile,) = run("""
         import function_programs
-        record()
+        start_recording("out")
         profiler = FunctionProfiler()
         with profiler:
             for program in function_programs.PROGRAMS[:9]:
                 program()
-        recorder.ks_capture_stop()
+        stop_recording()
         found = {f"{f}:{n}:{c}": v[1] for (f, n, c), v in profiler.stats().items()}
         say(counts=found, paths=profiler.paths)
     """)
@@ -104,7 +88,7 @@ def test_the_recording_has_the_counts_of_stats(run):
 
 def test_ids_of_code_are_odd(run):
     _, (profile,) = run("""
-        record()
+        start_recording("out")
         with FunctionProfiler(): sorted([2, 1], key=lambda x: x)
         say()
     """)
@@ -113,7 +97,7 @@ def test_ids_of_code_are_odd(run):
 
 def test_times_of_children_are_in_their_parents(run):
     said, (profile,) = run("""
-        record()
+        start_recording("out")
         def inner(): time.sleep(0.01)
         def outer():
             for _ in range(3): inner()
@@ -130,8 +114,7 @@ def test_times_of_children_are_in_their_parents(run):
 
 def test_what_the_profiler_was_like_is_recorded(run):
     said, (profile,) = run("""
-        record()
-        begin = recorder.ks_capture_tick
+        start_recording("out")
         with FunctionProfiler(c_calls=False): time.sleep(0.01)
         say(new=sys.version_info >= (3, 12))
     """)
@@ -148,16 +131,17 @@ def test_a_killed_program_leaves_what_it_counted(environment, tmp_path):
     file.write_text(
         PRELUDE
         + textwrap.dedent("""
-        import mmap, struct
+        import ctypes, mmap
         with open("counted", "r+b") as file:
-            memory = mmap.mmap(file.fileno(), 8)
+            # One store; struct.pack_into() would write zeros first, and be killed behind them.
+            cell = ctypes.c_uint64.from_buffer(mmap.mmap(file.fileno(), 8))
         done = [0]
         def counted():
             done[0] += 1
-            struct.pack_into("<Q", memory, 0, done[0])
+            cell.value = done[0]
         def outer():
             for _ in range(3): counted()
-        record()
+        start_recording("out")
         FunctionProfiler(c_calls=False).start()
         while True: outer()
     """)
@@ -193,7 +177,7 @@ def test_a_forked_child_begins_anew_in_its_own_file(run):
         def both(): pass
         def child_only(): pass
         def late(): pass
-        record()
+        start_recording("out")
         profiler = FunctionProfiler()
         profiler.start()
         thread = threading.Thread(target=lambda: [both() for _ in range(5)])
@@ -232,7 +216,7 @@ def test_workers_of_a_pool_have_their_own_files(run):
     said, profiles = run("""
         import multiprocessing
         def job(n): return n
-        record()
+        start_recording("out")
         profiler = FunctionProfiler()
         profiler.start()
         with multiprocessing.get_context("fork").Pool(3) as pool:
@@ -248,15 +232,15 @@ def test_another_recording_while_it_is_on(run):
     said, profiles = run("""
         def first(): pass
         def second(): pass
-        record("one")
+        start_recording("one")
         profiler = FunctionProfiler()
         profiler.start()
         other = threading.Thread(target=lambda: (first(), go.wait(), second()))
         go = threading.Event()
         other.start()
         first()
-        recorder.ks_capture_stop()
-        record("two")
+        stop_recording()
+        start_recording("two")
         second()
         go.set()
         other.join()
@@ -271,7 +255,7 @@ def test_another_recording_while_it_is_on(run):
 
 def test_a_recording_that_is_full(run):
     said, (profile,) = run("""
-        record(bytes_max=1 << 20)
+        start_recording("out", max_bytes=1 << 20)
         profiler = FunctionProfiler(c_calls=False)
         def go():
             for i in range(12000):
@@ -294,7 +278,7 @@ def test_a_profiler_that_was_on_before_stays_in_memory(run):
         profiler = FunctionProfiler()
         profiler.start()
         counted()
-        record()
+        start_recording("out")
         counted()
         profiler.stop()
         with profiler: counted()
@@ -307,11 +291,11 @@ def test_a_profiler_that_was_on_before_stays_in_memory(run):
 def test_stats_outlive_the_recording(run):
     said, (profile,) = run("""
         def counted(): time.sleep(0.001)
-        record()
+        start_recording("out")
         profiler = FunctionProfiler()
         profiler.start()
         counted()
-        recorder.ks_capture_stop()
+        stop_recording()
         counted()
         profiler.stop()
         ((_, own),) = [(k, v[3]) for k, v in profiler.stats().items() if k[2] == "counted"]
