@@ -138,6 +138,7 @@ bench: build ## time the report against its peers, quick sizes
 	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/recorder_cost.py
 	@$(PYTHON) bench/function_profiler.py
+	@ninja -C build --quiet capture/libkscope_capture.so && $(PYTHON) bench/region_cost.py
 	@$(PYTHON) bench/python_region.py
 	@$(PYTHON) bench/stack_sampler.py
 

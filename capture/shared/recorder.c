@@ -306,15 +306,20 @@ static bool is_ready(void)
 
 /* ------------------------------------------------------------------ fork */
 
+/* Set by a signal handler that forks while its thread has the lock, which it keeps. */
+static bool is_fork_inside;
+
 static void before_fork(void)
 {
-    is_inside = 1;
-    (void)pthread_mutex_lock(&lock);
+    is_fork_inside = !enter();
 }
 
 static void after_fork_in_parent(void)
 {
-    leave();
+    if (!is_fork_inside) {
+        leave();
+    }
+    is_fork_inside = false;
 }
 
 static void after_fork_in_child(void)
@@ -322,6 +327,7 @@ static void after_fork_in_child(void)
     const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     lock = fresh;
     is_inside = 0;
+    is_fork_inside = false;
     wants_file = wants_file || atomic_load(&is_on);
     atomic_store(&is_on, false);
     atomic_fetch_add(&generation, 1);

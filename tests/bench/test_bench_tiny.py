@@ -99,3 +99,10 @@ def test_stack_sampler_is_measured():
     assert done.returncode == 0, done.stdout + done.stderr
     _, *lines = done.stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [["100", "Hz"], ["1000", "Hz"]]
+
+
+def test_cost_of_a_region_is_measured():
+    command = [sys.executable, str(ROOT / "bench" / "region_cost.py"), "--tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("two ticks and a store ") and "0 events lost" in done.stdout

@@ -38,17 +38,19 @@ struct board {
 static struct board *board;
 static const char *folder;
 static uint64_t count_wanted = 100000;
+static useconds_t pause_us = 50; /* after each burst */
 static _Atomic bool is_ending;
 
-/* As kscope_region.h does it. */
+/* By one instruction, as kscope_region.h does it. */
 static void put(struct ks_capture_lane *lane, uint64_t tick, uint64_t word)
 {
-    struct ks_wire_event *at = lane->next;
-    if (at == lane->end) {
+    uintptr_t next =
+        __atomic_fetch_add((uintptr_t *)(void *)&lane->next, sizeof(*lane->next), __ATOMIC_RELAXED);
+    if (next >= (uintptr_t)lane->end) {
         ks_capture_event_slow(lane, tick, word);
         return;
     }
-    lane->next = at + 1;
+    struct ks_wire_event *at = (struct ks_wire_event *)next;
     at->tick = tick;
     __atomic_store_n(&at->word, word, __ATOMIC_RELEASE);
 }
@@ -75,7 +77,7 @@ static void write_values(uint64_t count)
         put_value(i);
         atomic_store_explicit(&mine->published, i + 1, memory_order_release);
         if (i % BURST == BURST - 1) {
-            (void)usleep(50);
+            (void)usleep(pause_us);
         }
     }
 }
@@ -105,6 +107,7 @@ static void write_in_threads(int count, bool waits)
 static void run_endless(void)
 {
     count_wanted = UINT64_MAX;
+    pause_us = 500;
     write_in_threads(THREADS - 1, false);
     write_values(count_wanted);
 }
@@ -141,6 +144,7 @@ static void run_exec(void)
 /* Threads that go on while the process ends. */
 static void run_exit_meanwhile(void)
 {
+    pause_us = 500;
     count_wanted = UINT64_MAX;
     write_in_threads(THREADS, false);
     (void)usleep(20000);
@@ -272,6 +276,7 @@ static void run_restart(void)
     char reason[KS_CAPTURE_REASON_SIZE];
     const struct ks_capture_options options = {folder, 0, -1, -1, -1, -1};
     count_wanted = UINT64_MAX;
+    pause_us = 500;
     write_in_threads(THREADS, false);
     for (int i = 0; i < 20; i++) {
         (void)usleep(5000);

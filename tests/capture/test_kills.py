@@ -102,19 +102,16 @@ def kill_at_random(rng, run):
 def test_killed_at_any_moment(tmp_path):
     rng = random.Random(5)
     published = 0
-    for batch in range(0, KILLS, 10):
-        folders = [tmp_path / str(batch + i) for i in range(10)]
-        for folder in folders:
-            folder.mkdir()
-        runs = [Run(folder, "endless") for folder in folders]
-        for run in runs:
-            kill_at_random(rng, run)
-        for run in runs:
-            check_untorn(run.only())
-            check_all_there(run, unfinished=1)
-            assert run.only().state == RUNNING and run.only().torn <= 4
-            published += sum(count for _, count in run.writers())
-            shutil.rmtree(run.folder)
+    for number in range(KILLS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        run = Run(folder, "endless")
+        kill_at_random(rng, run)
+        check_untorn(run.only())
+        check_all_there(run, unfinished=1)
+        assert run.only().state == RUNNING and run.only().torn <= 4
+        published += sum(count for _, count in run.writers())
+        shutil.rmtree(run.folder)
     assert published > 100 * KILLS
 
 
