@@ -12,6 +12,8 @@
 
 enum {
     KIND_SHIFT = 32,
+    FLAGS_SHIFT = 40,
+    AUX_SHIFT = 48,
     KIND_MASK = 0xFF,
     VALUES_MAX = 64,  /* of one region */
     SEARCH_MAX = 256, /* open regions that an end looks through for its begin */
@@ -24,6 +26,8 @@ struct event {
     uint64_t tick;
     uint32_t id;
     uint8_t kind;
+    bool is_of_mark;  /* values: of the instant before it */
+    uint16_t of_site; /* values: low bits of the region's site, 0: of the innermost one */
     int64_t offset;
 };
 
@@ -156,15 +160,33 @@ static enum ks_status take_values(struct lane *lane, const struct recording_fram
     return KS_OK;
 }
 
+/* The open region that a value is of, or NULL. */
+static struct recording_frame *region_of_value(struct lane *lane, const struct event *event)
+{
+    struct recording_open *open = &lane->r->open;
+    const uint64_t *top = ks_map_find(&open->tops, lane->track, 0);
+    size_t depth = 0;
+    for (uint64_t at = top ? *top : 0; at != 0 && depth < SEARCH_MAX; depth++) {
+        struct recording_frame *frame = &open->frames[at - 1];
+        if (event->of_site == 0 || (frame->site & 0xFFFF) == event->of_site) {
+            return frame;
+        }
+        at = frame->below;
+    }
+    return NULL;
+}
+
 static enum ks_status add_value(struct lane *lane, const struct event *event, struct ks_err *err)
 {
     struct recording *r = lane->r;
     struct recording_open *open = &r->open;
-    const uint64_t *top = ks_map_find(&open->tops, lane->track, 0);
-    if (!top || *top == 0) {
+    if (event->is_of_mark) {
+        return recording_count(r, KS_STAT_mark_values_left_out, 1, event->offset, err);
+    }
+    struct recording_frame *frame = region_of_value(lane, event);
+    if (!frame) {
         return recording_count(r, KS_STAT_values_without_region, 1, event->offset, err);
     }
-    struct recording_frame *frame = &open->frames[*top - 1];
     if (frame->value_count == VALUES_MAX) {
         return recording_count(r, KS_STAT_values_left_out, 1, event->offset, err);
     }
@@ -403,6 +425,8 @@ static enum ks_status read_events(struct lane *lane, const struct recording_slot
             .tick = raw.tick,
             .id = (uint32_t)raw.word,
             .kind = (uint8_t)(raw.word >> KIND_SHIFT & KIND_MASK),
+            .is_of_mark = raw.word >> FLAGS_SHIFT & KS_WIRE_OF_MARK,
+            .of_site = (uint16_t)(raw.word >> AUX_SHIFT),
             .offset = recording_offset(slot->index, at),
         };
         if (raw.word == 0) {

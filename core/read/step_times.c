@@ -51,11 +51,15 @@ int64_t ks_step_times_middle(struct ks_step_times *times)
 
 int64_t ks_step_times_stall(struct ks_step_times *times)
 {
+    enum { STALLS_MIN = 3 };
     int64_t usual_ns = ks_step_times_middle(times);
+    int64_t third_ns = times->count >= STALLS_MIN ? times->list[times->count - STALLS_MIN] : 0;
+    int64_t half_ns = third_ns > usual_ns ? (third_ns - usual_ns) / 2 : 0;
+    int64_t least_ns = usual_ns + (half_ns > usual_ns / 2 ? half_ns : usual_ns / 2);
     int64_t excess_ns = 0;
     int64_t count = 0;
     for (size_t i = 0; i < times->count; i++) {
-        if (times->list[i] >= usual_ns + usual_ns / 2) {
+        if (times->list[i] >= least_ns) {
             excess_ns += times->list[i] - usual_ns;
             count++;
         }

@@ -18,8 +18,9 @@ enum ks_json ks_json_open_array(struct ks_json_cursor *c, bool *more);
 enum ks_json ks_step_times_take(struct ks_json_cursor *c, struct ks_step_times *times);
 /* The time in the middle, the later of two; 0 without any. Reorders the list. */
 int64_t ks_step_times_middle(struct ks_step_times *times);
-/* How much longer than the middle one those last, on average, that last 1.5 times as long and more;
- * 0 without any. Reorders the list. */
+/* How much longer than the middle one the long ones last, on average: those of 1.5 times its length
+ * and more, but for what exceeds it by less than half as much as the third longest; 0 without any.
+ * Reorders the list. */
 int64_t ks_step_times_stall(struct ks_step_times *times);
 
 #endif

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import write_recording
 from sample_recordings import GOLDEN, SAMPLES
-from write_recording import HEADER_SIZE, RUNNING, SLOT_SIZE, START_UNIX_NS, Recording
+from write_recording import HEADER_SIZE, RUNNING, SLOT_SIZE, START_UNIX_NS, VALUE_INT, Recording
 
 ROOT = Path(__file__).resolve().parents[2]
 KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
@@ -172,6 +172,23 @@ def test_samples_and_call_paths(tmp_path):
     assert [text for _, text in frames] == [outer, even, even, odd, outer, odd]
     paths = query(path, "select function, calls, total_ns, self_ns, parent_id from call_path")
     assert paths == [("main", 1, 900, 300, None), ("forward", 4, 600, 600, 1)]
+
+
+def test_values_of_outer_regions_and_of_instants(tmp_path):
+    path = tmp_path / "a.ksrec"
+    recording = Recording()
+    lane = recording.thread(100, "main")
+    step, size = recording.site("step", "c"), recording.site("size", "")
+    lane.begin(10, "step", "c").begin(20, "forward", "c")
+    lane.event(7, VALUE_INT, size, aux=step)
+    lane.event(8, VALUE_INT, size)
+    lane.mark(25, "here", "c")
+    lane.event(9, VALUE_INT | 1 << 8, size)
+    lane.end(30, "forward", "c").end(40, "step", "c")
+    recording.write(path)
+    rows = query(path, "select name, region_values from slice order by name")
+    assert rows == [("forward", '{"size": 8}'), ("step", '{"size": 7}')]
+    assert report(path)["inputs"][0]["counts"] == {"mark_values_left_out": 1}
 
 
 def test_why_it_was_turned_off(tmp_path):
