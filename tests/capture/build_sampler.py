@@ -11,10 +11,13 @@ import pathlib
 import subprocess
 import sys
 
-import build_functions
-
-ROOT = build_functions.ROOT
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+WARNINGS = "-Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wcast-qual -Werror".split()
+ASK = """
+import json, sysconfig
+print(json.dumps([sysconfig.get_paths()["include"], sysconfig.get_config_var("EXT_SUFFIX")]))
+"""
 PLAIN = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-fPIC", "-shared", f"-I{ROOT}"]
 
 
@@ -28,7 +31,7 @@ def find_recorder(folder):
 
 
 def build(python, folder, arguments=()):
-    command = [python, "-c", build_functions.ASK]
+    command = [python, "-c", ASK]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     include, suffix = json.loads(out)
     recorder = find_recorder(folder)
@@ -36,7 +39,7 @@ def build(python, folder, arguments=()):
         *(ROOT / "python" / "ext").glob("sampler*.c"),
         *(ROOT / "capture" / "sampler").glob("*.c"),
     ]
-    command = ["gcc", *PLAIN, *build_functions.WARNINGS, "-fvisibility=hidden", "-isystem", include]
+    command = ["gcc", *PLAIN, *WARNINGS, "-fvisibility=hidden", "-isystem", include]
     command += [*sorted(map(str, sources)), str(recorder), f"-Wl,-rpath,{recorder.parent}"]
     command += ["-o", str(pathlib.Path(folder) / f"_kscope_sampler{suffix}"), *arguments]
     subprocess.run(command, check=True)
