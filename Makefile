@@ -114,11 +114,12 @@ fuzz: build-fuzz ## fuzz one target: make fuzz TARGET=kineto TIME=60, or RUNS=10
 		$(FUZZ_OPTIONS) fuzz/out/$(TARGET) $(wildcard fuzz/corpus/$(TARGET))
 
 fuzz-long: build-fuzz ## fuzz every target ten million times, or RUNS (an hour)
-	@for file in fuzz/fuzz_*.c; do name=$${file#fuzz/fuzz_}; name=$${name%.c}; \
+	@mkdir -p fuzz/out; for file in fuzz/fuzz_*.c; do \
+		name=$${file#fuzz/fuzz_}; name=$${name%.c}; log=fuzz/out/$$name.log; \
 		echo "fuzz-long: $$name"; \
 		$(MAKE) --no-print-directory fuzz TARGET=$$name RUNS=$(or $(RUNS),10000000) \
-			> build-fuzz/$$name.log 2>&1 || { tail -n 40 build-fuzz/$$name.log; exit 1; }; \
-		grep -E 'average_exec_per_sec|number_of_executed|peak_rss' build-fuzz/$$name.log; \
+			>$$log 2>&1 || { tail -n 40 $$log; exit 1; }; \
+		sed -nE '/average_exec_per_sec|number_of_executed|peak_rss/p' $$log; \
 	done
 
 fuzz-smoke: build-fuzz ## replay the corpus of every fuzz target once
