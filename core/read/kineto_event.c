@@ -442,6 +442,11 @@ static void learn_value(struct kineto *k, unsigned before, unsigned of, const ch
     (void)kineto_layout_learn(&k->layout, before, from, end, &meaning, true);
 }
 
+static unsigned any_of(unsigned level)
+{
+    return level == LAYOUT_EVENT ? LAYOUT_EVENT_ANY : LAYOUT_ARGS_ANY;
+}
+
 /* From the brace to behind the closing one, or to a list of events. */
 static enum ks_json take_members(struct kineto *k, struct ks_json_cursor *c, struct kineto_event *e,
                                  unsigned level)
@@ -480,7 +485,7 @@ static enum ks_json take_members(struct kineto *k, struct ks_json_cursor *c, str
             if (read.how == TAKE_CLOSE) {
                 return KS_JSON_OK;
             }
-            next = step;
+            next = step != 0 ? step : any_of(level);
             meaning = &read;
         }
         enum ks_json json = take_value(k, c, meaning, e);
@@ -510,6 +515,7 @@ enum ks_json kineto_event_parse(struct kineto *k, struct ks_json_cursor *c,
                                 struct kineto_event *event)
 {
     kineto_event_reset(event);
+    kineto_layout_begin_event(&k->layout);
     event->start = c->at;
     c->in_array = false;
     return take_members(k, c, event, LAYOUT_EVENT);

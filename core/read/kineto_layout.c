@@ -36,6 +36,7 @@ static void link_steps(struct kineto_step *before, unsigned step, bool is_first)
 unsigned kineto_layout_learn(struct kineto_layout *layout, unsigned before, const char *from,
                              const char *to, const struct kineto_step *meaning, bool is_first)
 {
+    KS_DCHECK(before != 0);
     size_t len = (size_t)(to - from);
     if (len == 0 || len > LAYOUT_TEXT_MAX || memchr(from, '\0', len)) {
         return 0;
@@ -45,8 +46,8 @@ unsigned kineto_layout_learn(struct kineto_layout *layout, unsigned before, cons
         index++;
     }
     if (index == LAYOUT_STEPS_MAX) {
-        kineto_layout_init(layout);
-        index = LAYOUT_FREE;
+        layout->is_full = true;
+        return 0;
     }
     if (index == layout->count) {
         struct kineto_step *step = &layout->steps[layout->count++];

@@ -30,8 +30,9 @@ enum {
     LAYOUT_VALUES_MAX = 32, /* so often is the value of one key learned with it */
 };
 
-/* The first steps: where an event and where its arguments begin. */
-enum { LAYOUT_EVENT = 1, LAYOUT_ARGS, LAYOUT_FREE };
+/* The first steps: where an event and where its arguments begin, and behind texts of them that were
+ * not learned. One for both would take what follows in the arguments for the event's own. */
+enum { LAYOUT_EVENT = 1, LAYOUT_ARGS, LAYOUT_EVENT_ANY, LAYOUT_ARGS_ANY, LAYOUT_FREE };
 
 struct kineto_step {
     char text[LAYOUT_TEXT_MAX];    /* zero bytes behind it */
@@ -49,6 +50,7 @@ struct kineto_step {
 
 struct kineto_layout {
     unsigned count; /* of steps in use */
+    bool is_full;   /* a text had no room */
     struct kineto_step steps[LAYOUT_STEPS_MAX];
 };
 
@@ -56,10 +58,18 @@ void kineto_layout_init(struct kineto_layout *layout);
 
 /* Keeps the text from `from` to `to`, read behind step `before`, and what it means (all of
  * `meaning` but text, mask, len and next). `is_first`: it is tried before what followed until now.
- * The step that has it from now on, or 0: it is too long. When there are too many, all are
- * forgotten: a file that has so many is not one to be learned by heart. */
+ * The step that has it from now on, or 0: it is too long, or there are too many. */
 unsigned kineto_layout_learn(struct kineto_layout *layout, unsigned before, const char *from,
                              const char *to, const struct kineto_step *meaning, bool is_first);
+
+/* Before an event. When there were too many steps, all are forgotten: a file that has so many is
+ * not one to be learned by heart. Never within an event, whose reader knows its place by a step. */
+static inline void kineto_layout_begin_event(struct kineto_layout *layout)
+{
+    if (KS_UNLIKELY(layout->is_full)) {
+        kineto_layout_init(layout);
+    }
+}
 
 /* Do the bytes at p begin with the text of the step? They hold no zero byte, so that the padding
  * behind a window ends every comparison. */
