@@ -314,7 +314,6 @@ static void test_copy_pageable(void **state)
 static void check_fp32(const char *kernel, int64_t fp32, int32_t capability, enum rule_case kind)
 {
     enum { US = 1000 };
-    struct ks_err err = {0};
     struct ks_findings findings = {0};
     struct ks_gpu_info gpu = {.compute_major = capability};
     facts_fixture_init(&f, 0, 0);
@@ -328,8 +327,7 @@ static void check_fp32(const char *kernel, int64_t fp32, int32_t capability, enu
         DEVICE(&f, {0, 7, KERNEL, kernel, at + 10 * US, fp32 * US, 1 + 2 * i},
                {0, 7, KERNEL, "softmax", at + 10 * US + fp32 * US, (50 - fp32) * US, 2 + 2 * i});
     }
-    facts_fixture_compute(&f, NULL);
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     const struct ks_finding *finding = rule_case(&findings, "precision.fp32_matmul", kind);
     if (finding) {
         assert_int_equal(finding->saving.low_ns, fp32 * US * 3 / 4);
