@@ -30,13 +30,7 @@ static const double idle_share_min = 0.5;
 /* Part of the multiprocessors that is filled while the device works; 1: unknown. */
 static double fill_of(const struct ks_facts *facts)
 {
-    double filled_ns = 0;
-    double busy_ns = 0;
-    for (size_t i = 0; i < facts->device_count; i++) {
-        filled_ns += facts->devices[i].sm_efficiency * (double)facts->devices[i].span_ns;
-        busy_ns += (double)facts->devices[i].busy_ns;
-    }
-    double fill = filled_ns / busy_ns;
+    double fill = ks_gpu_step_fill(facts);
     return fill >= 0 && fill < 1 ? fill : 1;
 }
 
@@ -103,7 +97,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         {"filled", fill_of(facts), "share"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
-    ks_decode_loop_set_steps(&finding.where, singles->steps, singles->step_count);
+    ks_findings_set_steps(&finding.where, singles->steps, singles->step_count);
     finding.where.op = singles->op;
     ks_findings_set_place(&finding.where, facts, singles->op, KS_PLACE_OPERATOR);
     return ks_findings_add(out, facts, &finding, err);
