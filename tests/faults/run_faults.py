@@ -10,12 +10,15 @@ the same), at which place, with the right cause; its saving, and what the repair
 repaired twin show it. OUT receives faults.json and faults.txt; `--docs` puts the rows into the
 table of the device in that page, where those of other programs stay. Faults whose rule this kscope
 does not have are marked, and are no failure, nor are programs of more ranks than there are GPUs.
+`--jobs N` starts so many programs at once, which take turns behind their imports (TWIN_LOCK of
+twin.py); `--keep FOLDER` keeps the recordings.
 
 The exit status is 1 when a fault whose rule is there was not found, or a repaired twin shows it.
 Times are for the table alone: a machine that others use says little of them.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -45,6 +48,7 @@ class Bench:
         """What the program prints, as a word of the command `before`."""
         env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
         env |= {"OMP_NUM_THREADS": str(program.threads)} if program.threads else {}
+        env |= {"TWIN_LOCK": str(self.work / ".lock")} if self.options.jobs > 1 else {}
         command = program.command(sys.executable, HERE / "programs" / f"{program.name}.py")
         return call(*before, *command, "--device", self.options.device, *words, env=env)
 
@@ -146,6 +150,26 @@ def try_program(bench, program):
     except (Failed, ValueError, KeyError, TypeError) as failure:
         for row in rows:
             row["misses"].append(f"{type(failure).__name__}: {failure}")
+    return rows
+
+
+def say(rows):
+    for row in rows:
+        print("  ".join(cells_of(row)), flush=True)
+        for miss in row["misses"]:
+            print(f"  MISSED: {miss}", flush=True)
+
+
+def try_programs(bench):
+    """All rows, in the order of the catalog; what is there lies in OUT after each program."""
+    rows = []
+    options = bench.options
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        tried = [pool.submit(try_program, bench, program) for program in chosen(options)]
+        for done in concurrent.futures.as_completed(tried):
+            say(done.result())
+            rows = [row for other in tried if other.done() for row in other.result()]
+            (options.out / "faults.json").write_text(json.dumps(rows, indent=1) + "\n")
     return rows
 
 
@@ -260,6 +284,8 @@ def parse_options():
     parser.add_argument("names", nargs="*", metavar="PROGRAM")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--repeat", type=int, default=3, help="unprofiled runs of each twin")
+    parser.add_argument("--jobs", type=int, default=1, help="programs at once")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="for the recordings")
     parser.add_argument("--docs", type=pathlib.Path, help="page with the tables")
     options = parser.parse_intermixed_args()
     unknown = set(options.names) - {program.name for program in PROGRAMS}
@@ -272,15 +298,10 @@ def parse_options():
 def main():
     options = parse_options()
     options.out.mkdir(parents=True, exist_ok=True)
-    rows = []
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="faults-") as work:
-        for program in chosen(options):
-            for row in try_program(Bench(options, pathlib.Path(work)), program):
-                rows.append(row)
-                print("  ".join(cells_of(row)), flush=True)
-                for miss in row["misses"]:
-                    print(f"  MISSED: {miss}", flush=True)
-            (options.out / "faults.json").write_text(json.dumps(rows, indent=1) + "\n")
+        rows = try_programs(Bench(options, options.keep or pathlib.Path(work)))
     table = table_of(rows)
     (options.out / "faults.txt").write_text(table + "\n", encoding="utf-8")
     print(summary_of([line for line in table.splitlines() if place_of(line) is not None]))
