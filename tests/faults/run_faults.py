@@ -76,6 +76,7 @@ class Bench:
     def report(self, program, twin):
         folder = self.work / f"{program.name}{twin}"
         run = [self.options.kscope, "run", "--steps", program.window, "--out", folder]
+        run += ["--step-mark", program.step_mark] if program.step_mark else []
         self._call(program, run, "--steps", program.recorded_steps, twin)
         return json.loads(call(self.options.kscope, "report", "--json", folder))
 
@@ -91,12 +92,11 @@ def ids_of(doc):
 
 
 def find(doc, fault):
-    """The finding that names the fault, and its place in the report."""
-    for wanted in (fault, *ALSO.get(fault, ())):
-        for place, finding in enumerate(doc["findings"], 1):
-            if finding["id"] == wanted:
-                return finding, place
-    return None, None
+    """The finding that names the fault, and its place in the report: that of the first one that
+    names the same time."""
+    ids = ids_of(doc)
+    named = [ids.index(wanted) for wanted in (fault, *ALSO.get(fault, ())) if wanted in ids]
+    return (doc["findings"][named[0]], min(named) + 1) if named else (None, None)
 
 
 def new_row(program, fault):
@@ -274,7 +274,7 @@ def chosen(options):
     names = options.names or [
         program.name for program in PROGRAMS if options.device == "cuda" or not program.needs_gpu
     ]
-    return [program for program in PROGRAMS if program.name in names]
+    return [PROGRAMS[ORDER[name]] for name in names]
 
 
 def parse_options():

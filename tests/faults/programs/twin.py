@@ -29,10 +29,12 @@ def leave():
 
 
 def wait_for_turn():
-    """The lock ends with the process."""
+    """A lock, when others run beside this program; it takes the device up before it waits."""
     path = os.environ.get("TWIN_LOCK")
     if not path or os.environ.get("RANK", "0") != "0":
         return None
+    if torch.cuda.is_available():
+        torch.zeros(1, device="cuda")
     lock = open(path, "ab")  # noqa: SIM115
     fcntl.flock(lock, fcntl.LOCK_EX)
     return lock
@@ -82,4 +84,6 @@ class Twin:
             count = self._last - min(WARM_STEPS, self._last - 1)
             if os.environ.get("RANK", "0") == "0":
                 print(f"step_ms {seconds * 1e3 / count:.4f}", flush=True)
+            if self._lock:
+                self._lock.close()
         return self._done >= self._last
