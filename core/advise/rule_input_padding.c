@@ -5,7 +5,8 @@
  *
  * Evidence: attention masks of the batches of the window, or token ids that end with a value that
  * occurs nowhere else, as `kscope run` counted them: their elements, those that are left if each
- * batch ends with its longest row, and those that are no padding. A trace alone cannot tell padding from text.
+ * batch ends with its longest row, and those that are no padding. A trace alone cannot tell padding
+ * from text.
  *
  * Saving, per step: GPU work outside of optimizers and collectives takes time with the tokens.
  * High: a replay of the recorded steps in which the part of the padding goes. Low: one in which
