@@ -352,11 +352,22 @@ void ks_findings_set_time_place(struct ks_where *where, const struct ks_facts *f
     }
 }
 
+void ks_findings_set_rank(struct ks_where *where, const struct ks_facts *facts, uint32_t source)
+{
+    int64_t rank = ks_trace_source(facts->trace, source)->rank;
+    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+}
+
+void ks_findings_set_steps(struct ks_where *where, const int64_t *steps, size_t count)
+{
+    where->step_count = count < KS_FINDING_STEPS_MAX ? count : KS_FINDING_STEPS_MAX;
+    memcpy(where->steps, steps, where->step_count * sizeof(*steps));
+}
+
 void ks_findings_set_source(struct ks_where *where, const struct ks_facts *facts, uint32_t source)
 {
     struct ks_step_range range = facts->step_ranges[source];
-    int64_t rank = ks_trace_source(facts->trace, source)->rank;
-    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    ks_findings_set_rank(where, facts, source);
     where->step_count = 0;
     for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
         if (facts->steps[i].is_complete) {

@@ -160,7 +160,6 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
 {
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_host_periodic_stall);
     struct ks_where *where = &finding.where;
-    int64_t rank = ks_trace_source(facts->trace, source)->rank;
     int64_t excess_ns = excess_per_step(stall);
     int64_t timed_ns = ks_trace_source(facts->trace, source)->unprofiled_stall_ns;
     finding.saving_in_trace = (struct ks_saving){excess_ns / 2, excess_ns};
@@ -184,7 +183,7 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
         {"idle_of_host", (double)(stall->host_ns / (int64_t)stall->outliers), "ns"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
-    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    ks_findings_set_rank(where, facts, source);
     write_place(stall, source, facts, where);
     for (size_t i = stall->first; i <= stall->last && where->step_count < KS_FINDING_STEPS_MAX;
          i += stall->period) {

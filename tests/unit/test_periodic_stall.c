@@ -39,7 +39,6 @@ static int64_t add_step(int64_t i, int64_t at, int64_t code, bool is_gpu)
 static const struct ks_finding *build(const char *longer, int64_t steps, int64_t code, bool is_gpu,
                                       enum rule_case kind)
 {
-    struct ks_err err = {0};
     int64_t at = 0;
     facts_fixture_init(&f, 0, 0);
     f.source->unprofiled_stall_ns = timed_ns;
@@ -49,9 +48,7 @@ static const struct ks_finding *build(const char *longer, int64_t steps, int64_t
         snprintf(mark, sizeof(mark), " %d ", (int)i);
         at = add_step(i, at, strstr(longer, mark) ? code : 0, is_gpu);
     }
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     return rule_case(&findings, "host.periodic_stall", kind);
 }
 
