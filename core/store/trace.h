@@ -248,6 +248,8 @@ struct ks_process_use {
     int64_t mask_slots;     /* ... its elements ... */
     int64_t mask_longest;   /* ... those left if each batch ended with its longest row ... */
     int64_t mask_tokens;    /* ... and those that are no padding */
+    int64_t numa_distance;  /* from the thread's node to the GPU's; 10: the same node */
+    int64_t numa_node;      /* of the GPU, when there is a distance */
 };
 
 /* Why the clock of a GPU is not higher. */

@@ -14,6 +14,7 @@ from time import (
     thread_time_ns,
 )
 
+from kinetoscope.torch import numa
 from kinetoscope.torch.batch_padding import count_tokens
 
 CGROUP_ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/cpu")
@@ -93,6 +94,7 @@ class ProcessMeter:
             self._clock = pthread_getcpuclockid(get_ident())
             self._wait_ns = _wait_ns(self._thread)
             self._throttling = read_throttling()
+            self._node = _quietly(numa.node_of_thread, self._thread)
             self._cpu_ns = process_time_ns()
             self._run_ns = clock_gettime_ns(self._clock)
             self._began_ns = perf_counter_ns()
@@ -117,7 +119,16 @@ class ProcessMeter:
                 members[name] = max(now[name] - self._throttling[name], 0)
         members.update((name, now[name]) for name in ("quota_us", "period_us") if name in now)
         members.update(self.loader.members())
+        members.update(_quietly(self._numa_members) or {})
         return members
+
+    def _numa_members(self):
+        """A thread that was near once is no thread of another node."""
+        gpu = numa.node_of_gpu(self._torch)
+        nodes = (self._node, numa.node_of_thread(self._thread))
+        if gpu is None or None in nodes:
+            return {}
+        return {"numa_distance": min(numa.distance(node, gpu) for node in nodes), "numa_node": gpu}
 
     def _thread_members(self):
         wait_ns = _wait_ns(self._thread)
@@ -127,6 +138,12 @@ class ProcessMeter:
             "thread_run_ns": clock_gettime_ns(self._clock) - self._run_ns,
             "thread_wait_ns": wait_ns - self._wait_ns,
         }
+
+
+def _quietly(ask, *arguments):
+    with suppress(Exception):  # a machine that says something else
+        return ask(*arguments)
+    return None
 
 
 def read_throttling(roots=CGROUP_ROOTS, table="/proc/self/cgroup"):
