@@ -36,6 +36,13 @@ static enum ks_confidence confidence_of(const struct ks_saving *saving)
                : KS_CONFIDENCE_LOW;
 }
 
+/* What is saved when nobody records is part of a step that nobody recorded. */
+static int64_t unprofiled_step_ns(const struct ks_facts *facts, int64_t step_ns)
+{
+    int64_t most_ns = facts->mean_step.unprofiled_most_ns;
+    return most_ns > 0 && most_ns < step_ns ? most_ns : step_ns;
+}
+
 /* No finding promises more than the whole step, or less than nothing. */
 static void clamp_saving(struct ks_saving *saving, int64_t step_ns)
 {
@@ -85,7 +92,7 @@ enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_fac
     int64_t step_ns = mean_step_ns(facts);
     *added = *finding;
     added->impact = finding->rule->impact;
-    clamp_saving(&added->saving, step_ns);
+    clamp_saving(&added->saving, unprofiled_step_ns(facts, step_ns));
     clamp_saving(&added->saving_in_trace, step_ns);
     added->saving_alone = added->saving;
     added->saving_alone_in_trace = added->saving_in_trace;

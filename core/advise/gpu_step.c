@@ -72,7 +72,8 @@ int64_t ks_gpu_step_small_copies_high_ns(const struct ks_mean_step *mean)
 int64_t ks_gpu_step_host_code_ns(const struct ks_mean_step *mean)
 {
     int64_t code_ns = mean->idle_by_cause_ns[KS_IDLE_HOST_CODE];
-    return code_ns > mean->idle_ns / 2 ? code_ns : 0;
+    int64_t others_ns = mean->idle_ns - mean->idle_by_cause_ns[KS_IDLE_DATA];
+    return code_ns > others_ns / 2 ? code_ns : 0;
 }
 
 int64_t ks_gpu_step_trips_ns(const struct ks_mean_step *mean)

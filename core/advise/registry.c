@@ -33,6 +33,7 @@ static const struct ks_rule *const rules[] = {
     &ks_rule_host_periodic_stall,
     &ks_rule_cpu_oversubscribed,
     &ks_rule_cpu_throttled,
+    &ks_rule_cpu_numa,
     &ks_rule_kv_concat,
     &ks_rule_kv_disabled,
     &ks_rule_inference_unbatched,

@@ -39,6 +39,7 @@ extern const struct ks_rule ks_rule_gpu_throttled;
 extern const struct ks_rule ks_rule_host_periodic_stall;
 extern const struct ks_rule ks_rule_cpu_oversubscribed;
 extern const struct ks_rule ks_rule_cpu_throttled;
+extern const struct ks_rule ks_rule_cpu_numa;
 extern const struct ks_rule ks_rule_kv_concat;
 extern const struct ks_rule ks_rule_kv_disabled;
 extern const struct ks_rule ks_rule_inference_unbatched;

@@ -1,6 +1,6 @@
 /* Rule copy.many_small: many tiny copies between host and GPU, each with the cost of a call.
  *
- * Claim: at least 20 copies a step of at most 4 KiB (values read by .item() are
+ * Claim: at least 20 copies a step of at most 64 KiB (values read by .item() are
  * sync.host), whose operators take at least 5% of the step.
  *
  * Evidence: copies by operator (docs/analyses/syncs.md), host time of the operators.

@@ -6,6 +6,9 @@
  * host's or the data's explains at least half of what they take more; and that is at least 3% of
  * the mean step.
  *
+ * Fewer of them are enough where steps were timed behind the window, and at least two long ones lie
+ * evenly among these: the one or two of the window say why, and theirs is the distance.
+ *
  * Evidence: true steps, idle time by cause (docs/analyses/idle.md). Stalls that the recording makes
  * itself, when it writes a buffer, are idle time of the profiler and do not count.
  *
@@ -41,6 +44,7 @@ struct stall {
     size_t last;
     size_t period;
     bool is_even;
+    bool is_timed;     /* the period is that of steps behind the window */
     int64_t excess_ns; /* all outliers together */
     int64_t host_ns;   /* idle time of theirs, less that of usual steps */
 };
@@ -113,12 +117,29 @@ static struct stall find_stall(const struct ks_facts *facts, struct ks_step_rang
     return stall;
 }
 
+/* What steps behind the window say when it has one or two long ones. */
+static void ask_timed_steps(const struct ks_source *source, struct stall *stall)
+{
+    size_t period = (size_t)source->unprofiled_period;
+    bool fits = stall->outliers == 1 || (stall->outliers == 2 && stall->period == period);
+    if (fits && period >= PERIOD_MIN) {
+        stall->period = period;
+        stall->is_timed = true;
+    }
+}
+
+static int64_t excess_per_step(const struct stall *stall)
+{
+    size_t steps = stall->is_timed ? stall->outliers * stall->period : stall->steps;
+    return stall->excess_ns / (int64_t)steps;
+}
+
 static bool is_periodic(const struct ks_facts *facts, const struct stall *stall)
 {
-    return stall->outliers >= OUTLIERS_MIN && stall->is_even && stall->period >= PERIOD_MIN &&
+    bool is_even = stall->outliers >= OUTLIERS_MIN && stall->is_even && stall->period >= PERIOD_MIN;
+    return (is_even || stall->is_timed) &&
            (double)stall->host_ns >= explained_min * (double)stall->excess_ns &&
-           (double)stall->excess_ns / (double)stall->steps >=
-               share_min * ks_cpu_step_mean_ns(facts);
+           (double)excess_per_step(stall) >= share_min * ks_cpu_step_mean_ns(facts);
 }
 
 /* The step with frames tells who is to blame when it is one of the long ones. */
@@ -139,7 +160,7 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
 {
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_host_periodic_stall);
     struct ks_where *where = &finding.where;
-    int64_t excess_ns = stall->excess_ns / (int64_t)stall->steps;
+    int64_t excess_ns = excess_per_step(stall);
     int64_t timed_ns = ks_trace_source(facts->trace, source)->unprofiled_stall_ns;
     finding.saving_in_trace = (struct ks_saving){excess_ns / 2, excess_ns};
     excess_ns = timed_ns > 0 ? timed_ns / (int64_t)stall->period : excess_ns;
@@ -185,6 +206,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     }
     for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
         struct stall stall = find_stall(facts, facts->step_ranges[i], values);
+        ask_timed_steps(ks_trace_source(facts->trace, i), &stall);
         most = stall.steps > most ? stall.steps : most;
         if (is_periodic(facts, &stall)) {
             return report(&stall, i, facts, out, err);

@@ -5,7 +5,8 @@
  * at least 10% of the step, on a GPU of compute capability 8.0 or newer (tf32, bf16), and a step
  * with tensor cores would be at least 5% shorter: where the host limits it, it would not.
  *
- * Evidence: kernels by name: gemm or conv together with simt, sgemm or ffma.
+ * Evidence: kernels by name: gemm or conv together with simt, sgemm or ffma. Those that attention
+ * in single operators makes out of 16 bits are left to attention.backend.
  *
  * Saving, per step: replays of the recorded steps in which these kernels take a part of their
  * time. Peak rates of dense products (vendor's tables, TFLOP/s; fp32, tf32, bf16): A100 19.5, 156,
@@ -35,6 +36,19 @@ static bool is_fp32_product(const struct ks_facts *facts, const struct ks_kernel
            ks_kernel_is_fp32_product(ks_trace_str(facts->trace, kernel->name));
 }
 
+/* Of all GPU time, what attention in single operators, which casts what it is given to fp32, spends
+ * on products: two forward and four backward. That is attention.backend's. */
+static double attention_share(const struct ks_facts *facts)
+{
+    const struct ks_attention_cost *math = &facts->work.attention[KS_ATTENTION_MATH];
+    if (!math->is_half || facts->mean_step.busy_ns <= 0) {
+        return 0;
+    }
+    int64_t products_ns = ks_sum_scale(math->product_device_ns, 3);
+    products_ns = products_ns < math->cost.device_ns ? products_ns : math->cost.device_ns;
+    return (double)products_ns / (double)facts->mean_step.busy_ns;
+}
+
 /* Their part of all GPU time, and the largest of them. */
 static double fp32_share(const struct ks_facts *facts, const struct ks_kernel_fact **worst)
 {
@@ -49,7 +63,8 @@ static double fp32_share(const struct ks_facts *facts, const struct ks_kernel_fa
             *worst = *worst ? *worst : kernel; /* kernels come in order of time */
         }
     }
-    return all_ns > 0 ? (double)fp32_ns / (double)all_ns : 0;
+    double share = all_ns > 0 ? (double)fp32_ns / (double)all_ns - attention_share(facts) : 0;
+    return share > 0 ? share : 0;
 }
 
 static struct ks_replay_change on_tensor_cores(double products, double others)

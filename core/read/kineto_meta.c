@@ -270,6 +270,8 @@ static enum ks_json process_key(struct kineto *k, struct ks_json_cursor *c, stru
         {KS_STR("mask_slots"), &use->mask_slots},
         {KS_STR("mask_longest"), &use->mask_longest},
         {KS_STR("mask_tokens"), &use->mask_tokens},
+        {KS_STR("numa_distance"), &use->numa_distance},
+        {KS_STR("numa_node"), &use->numa_node},
     };
     (void)k;
     for (size_t i = 0; i < KS_COUNT_OF(numbers); i++) {

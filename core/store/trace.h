@@ -248,6 +248,8 @@ struct ks_process_use {
     int64_t mask_slots;     /* ... its elements ... */
     int64_t mask_longest;   /* ... those left if each batch ended with its longest row ... */
     int64_t mask_tokens;    /* ... and those that are no padding */
+    int64_t numa_distance;  /* from the thread's node to the GPU's; 10: the same node */
+    int64_t numa_node;      /* of the GPU, when there is a distance */
 };
 
 /* Why the clock of a GPU is not higher. */
@@ -298,6 +300,8 @@ struct ks_source {
     int64_t unprofiled_step_ns; /* of the same run without a profiler; 0 unknown */
     /* How much longer than that the long ones last behind the window; 0: none is, or unknown. */
     int64_t unprofiled_stall_ns;
+    int64_t unprofiled_period;  /* in steps, of the long ones behind the window; 0: none is seen */
+    int64_t unprofiled_mean_ns; /* of the steps behind the window, long ones with them; 0 unknown */
     struct ks_process_use process;
     struct ks_clock_use clocks;
     struct ks_compiler_use compiler;

@@ -8,6 +8,8 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
+from threading import get_native_id
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +17,7 @@ from recorded import run_recorded, write_program
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 
-from kinetoscope.torch import process_meter  # noqa: E402
+from kinetoscope.torch import numa, process_meter  # noqa: E402
 from kinetoscope.torch.process_meter import LoaderMeter, ProcessMeter, read_throttling  # noqa: E402
 
 V2 = "usage_usec 5\nnr_periods 30\nnr_throttled 4\nthrottled_usec 1200\n"
@@ -265,6 +267,84 @@ class Odd:
 
     def __getattr__(self, name):
         raise RuntimeError(f"no {name}")
+
+
+def test_nodes_of_threads_and_gpus(tmp_path):
+    node = tmp_path / "sys/devices/system/node"
+    for number, distances in ((0, "10 21"), (2, "21 10")):
+        (node / f"node{number}").mkdir(parents=True)
+        (node / f"node{number}/distance").write_text(distances + "\n")
+    (tmp_path / "sys/devices/system/cpu/cpu5/node2").mkdir(parents=True)
+    (tmp_path / "proc/self/task/7").mkdir(parents=True)
+    fields = ["S", *map(str, range(35)), "5", "0"]
+    (tmp_path / "proc/self/task/7/stat").write_text(f"7 (a) b) {' '.join(fields)}\n")
+    device = tmp_path / "sys/bus/pci/devices/0000:3b:00.0"
+    device.mkdir(parents=True)
+    about = SimpleNamespace(pci_domain_id=0, pci_bus_id=0x3B, pci_device_id=0)
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        current_device=lambda: 0,
+        get_device_properties=lambda device: about,
+    )
+    torch = SimpleNamespace(cuda=cuda)
+    assert numa.node_of_thread("self/task/7", tmp_path) == 2
+    for text, expected in (("0\n", 0), ("-1\n", None)):
+        (device / "numa_node").write_text(text)
+        assert numa.node_of_gpu(torch, tmp_path) == expected
+    assert numa.distance(2, 0, tmp_path) == 21 and numa.distance(2, 2, tmp_path) == 10
+    cuda.is_initialized = lambda: False  # to ask would begin to use the GPU
+    assert numa.node_of_gpu(torch, tmp_path) is None
+
+
+def test_a_thread_is_on_a_node_of_this_machine():
+    nodes = list(Path("/sys/devices/system/node").glob("node[0-9]*"))
+    node = numa.node_of_thread(f"self/task/{get_native_id()}")
+    assert node is None if not nodes else f"node{node}" in [path.name for path in nodes]
+
+
+def counted(batch):
+    meter = LoaderMeter()
+    meter.see(batch)
+    meter.wall_ns = 1
+    members = meter.members()
+    names = ("batches", "slots", "longest", "tokens")
+    return [members[f"mask_{name}"] for name in names] if "mask_batches" in members else None
+
+
+def padded(torch, lengths, width=12, value=0, is_left=False, kind=None):
+    rows = []
+    for number, length in enumerate(lengths, 1):
+        text, room = [100 * number + i for i in range(length)], [value] * (width - length)
+        rows.append(room + text if is_left else text + room)
+    return torch.tensor(rows, dtype=kind)
+
+
+def test_padding_without_a_mask():
+    torch = pytest.importorskip("torch")
+    right = padded(torch, [3, 8, 10])
+    is_token = right != 0
+    expected = [1, 36, 30, 21]
+    assert counted((right, is_token, torch.tensor([0, 1, 0]))) == expected
+    assert counted({"ids": right, "labels": torch.ones(3)}) == expected
+    assert counted(padded(torch, [3, 8, 10], value=-100, kind=torch.int32)) == expected
+    assert counted([torch.ones(3, 12), padded(torch, [3, 8, 10], is_left=True)]) == expected
+
+
+def test_whole_numbers_that_are_no_padded_text():
+    torch = pytest.importorskip("torch")
+    inside = padded(torch, [3, 8, 10])
+    inside[0, 1] = 0  # the value stands between tokens, too
+    for batch in (
+        inside,
+        torch.zeros(3, 12, dtype=torch.long),  # kinds of tokens: all the same
+        torch.arange(12).repeat(3, 1),  # positions
+        torch.arange(36).reshape(3, 12),  # texts of one length
+        padded(torch, [3, 5, 6], width=7),  # columns of a table
+        padded(torch, [3, 8, 10]).double(),
+        padded(torch, [3, 8, 10]).to("meta"),
+        padded(torch, [3, 8, 10])[None],
+    ):
+        assert counted(batch) is None
 
 
 def test_what_is_no_mask_is_left_alone():

@@ -338,6 +338,44 @@ static void test_not_throttled(void **state)
     expect_none("cpu.throttled", RULE_SILENT, KS_CHECK_COULD_NOT, "does not tell of cores");
 }
 
+/* ------------------------------------------------------------------ cpu.numa */
+
+/* Steps of 100 ms, in 60 of which the GPU idles while code runs. */
+static void try_node(int64_t distance, bool has_gpu)
+{
+    facts_fixture_init(&f, 0, 0);
+    f.source->process = (struct ks_process_use){
+        .threads = 1, .cores = 4, .wall_ns = 300 MS, .numa_distance = distance, .numa_node = 1};
+    for (int64_t i = 0; i < 3; i++) {
+        const struct host_row rows[] = {
+            {1, NOTE, names[i], i * 100 MS, 100 MS},
+            {1, OP, "aten::mm", i * 100 MS + 59 MS, 1 MS},
+            {1, CALL, "cudaLaunchKernel", i * 100 MS + 59 MS, 1 MS, .corr = i + 1},
+            {1, CALL, "cudaDeviceSynchronize", i * 100 MS + 61 MS, 39 MS},
+        };
+        const struct device_row kernel = {0, 7, KERNEL, "k", i * 100 MS + 60 MS, 40 MS, i + 1};
+        facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+        facts_fixture_device(&f, &kernel, has_gpu ? 1 : 0);
+    }
+    compute();
+}
+
+static void test_numa(void **state)
+{
+    (void)state;
+    try_node(20, true); /* 60 ms less a row that costs 2 us, x 0.3 x 0.5 */
+    assert_non_null(strstr(get("cpu.numa")->fix_code, "--cpunodebind=1 --membind=1"));
+    expect("cpu.numa", 0, (60 MS - 2000) * 15 / 100);
+    try_node(13, true); /* 60 ms x 0.3 x 3/13 = 4.2 ms */
+    expect_none("cpu.numa", RULE_NEAR_MISS, KS_CHECK_FINE, "60.00 of 100.00 ms");
+    try_node(10, true);
+    expect_none("cpu.numa", RULE_SILENT, KS_CHECK_FINE, "on the node of its GPU");
+    try_node(0, true);
+    expect_none("cpu.numa", RULE_SILENT, KS_CHECK_COULD_NOT, "on which node");
+    try_node(20, false);
+    expect_none("cpu.numa", RULE_SILENT, KS_CHECK_COULD_NOT, "no GPU");
+}
+
 /* Numbers come from the file, and may be any: sums stop, and savings stay within the step. */
 static void test_absurd_numbers(void **state)
 {
@@ -475,13 +513,21 @@ static void test_number_of_workers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worked_example),    cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_oversubscribed),    cmocka_unit_test(test_not_oversubscribed),
-        cmocka_unit_test(test_throttled),         cmocka_unit_test(test_unprofiled_step),
-        cmocka_unit_test(test_not_throttled),     cmocka_unit_test(test_absurd_numbers),
-        cmocka_unit_test(test_causes_in_process), cmocka_unit_test(test_causes_of_workers),
-        cmocka_unit_test(test_full_cores),        cmocka_unit_test(test_stall),
-        cmocka_unit_test(test_number_of_workers), cmocka_unit_test(test_gap_beside_other_programs),
+        cmocka_unit_test(test_worked_example),
+        cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_oversubscribed),
+        cmocka_unit_test(test_not_oversubscribed),
+        cmocka_unit_test(test_throttled),
+        cmocka_unit_test(test_unprofiled_step),
+        cmocka_unit_test(test_not_throttled),
+        cmocka_unit_test(test_numa),
+        cmocka_unit_test(test_absurd_numbers),
+        cmocka_unit_test(test_causes_in_process),
+        cmocka_unit_test(test_causes_of_workers),
+        cmocka_unit_test(test_full_cores),
+        cmocka_unit_test(test_stall),
+        cmocka_unit_test(test_number_of_workers),
+        cmocka_unit_test(test_gap_beside_other_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

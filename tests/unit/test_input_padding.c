@@ -130,7 +130,7 @@ static void test_unknown(void **state)
 {
     (void)state;
     struct ks_process_use use = {.threads = 4};
-    expect_none(model, use, KS_CHECK_COULD_NOT, RULE_SILENT, "no batch with an attention_mask");
+    expect_none(model, use, KS_CHECK_COULD_NOT, RULE_SILENT, "no batch of padded text");
     use = half;
     use.mask_tokens = INT64_MAX; // more tokens than there is room for
     expect_none(model, use, KS_CHECK_COULD_NOT, RULE_SILENT, "no batch");

@@ -4,7 +4,6 @@ used of the CPU. Raw numbers; the report makes sense of them. What cannot be rea
 """
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from threading import get_ident, get_native_id
 from time import (
@@ -14,6 +13,9 @@ from time import (
     pthread_getcpuclockid,
     thread_time_ns,
 )
+
+from kinetoscope.torch import numa
+from kinetoscope.torch.batch_padding import count_tokens
 
 CGROUP_ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/cpu")
 V1_NAMES = {"throttled_time": 1, "throttled_usec": 1000}
@@ -53,7 +55,7 @@ class LoaderMeter:
     def see(self, batch):
         """Counts the tokens of a batch and what it is padded to; keeps nothing of it."""
         with suppress(Exception):  # a mapping or tensor of another library may do anything
-            counts = _count_tokens(batch)
+            counts = count_tokens(batch)
             if counts:
                 self._masks = [sum(pair) for pair in zip(self._masks, (1, *counts), strict=True)]
 
@@ -75,19 +77,6 @@ class LoaderMeter:
         return dict(zip(names, self._masks, strict=True)) if self._masks[0] else {}
 
 
-def _count_tokens(batch):
-    """(elements, elements if each row ended with the longest one, tokens) of an attention mask of
-    [batch, length] in host memory; None when the batch has none. A mask on a device is left alone:
-    to look at it would wait for the device. NumPy counts, since an operator would be recorded."""
-    mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
-    if mask is None or mask.device.type != "cpu" or mask.dim() != 2 or not mask.numel():
-        return None
-    if mask.is_floating_point() or mask.is_complex():
-        return None  # what is added to the scores
-    rows = (mask.numpy() != 0).sum(axis=1).tolist()
-    return mask.numel(), len(rows) * max(rows), sum(rows)
-
-
 class ProcessMeter:
     """From `begin`, in the thread that has the steps, to `members`, which another may call when the
     program ends."""
@@ -105,6 +94,7 @@ class ProcessMeter:
             self._clock = pthread_getcpuclockid(get_ident())
             self._wait_ns = _wait_ns(self._thread)
             self._throttling = read_throttling()
+            self._node = _quietly(numa.node_of_thread, self._thread)
             self._cpu_ns = process_time_ns()
             self._run_ns = clock_gettime_ns(self._clock)
             self._began_ns = perf_counter_ns()
@@ -129,7 +119,16 @@ class ProcessMeter:
                 members[name] = max(now[name] - self._throttling[name], 0)
         members.update((name, now[name]) for name in ("quota_us", "period_us") if name in now)
         members.update(self.loader.members())
+        members.update(_quietly(self._numa_members) or {})
         return members
+
+    def _numa_members(self):
+        """A thread that was near once is no thread of another node."""
+        gpu = numa.node_of_gpu(self._torch)
+        nodes = (self._node, numa.node_of_thread(self._thread))
+        if gpu is None or None in nodes:
+            return {}
+        return {"numa_distance": min(numa.distance(node, gpu) for node in nodes), "numa_node": gpu}
 
     def _thread_members(self):
         wait_ns = _wait_ns(self._thread)
@@ -139,6 +138,12 @@ class ProcessMeter:
             "thread_run_ns": clock_gettime_ns(self._clock) - self._run_ns,
             "thread_wait_ns": wait_ns - self._wait_ns,
         }
+
+
+def _quietly(ask, *arguments):
+    with suppress(Exception):  # a machine that says something else
+        return ask(*arguments)
+    return None
 
 
 def read_throttling(roots=CGROUP_ROOTS, table="/proc/self/cgroup"):

@@ -82,6 +82,28 @@ def cpu_throttled():
     )
 
 
+def on_node(distance):
+    process = {"threads": 2, "cores": 4, "local_ranks": 1, "wall_ns": WALL, "cpu_ns": WALL}
+    process |= {"numa_distance": distance, "numa_node": 1}
+    return steps(lambda r, number: r.pause(6000 - 14), STEP, process=process)
+
+
+def cpu_numa():
+    gap = Finding("host.python_gap", 5986, 5986)
+    return three(
+        "cpu.numa",
+        on_node,
+        fires=(20, "Steps of 10 ms; the GPU idles through 5986 us of code and 4 of launching."),
+        found=[gap, Finding("cpu.numa", 0, 5990 * 0.3 * 0.5)],
+        hand="High: 0.3 of 5990 us, less 10 / 20 of that. The code itself is another fault.",
+        near=(13, "5990 x 0.3 x (1 - 10 / 13) = 415 us, 4.1 % of 10 ms."),
+        near_found=[gap],
+        asks="at least 5 % of the step",
+        silent=(10, "The thread is on the node of its GPU."),
+        silent_found=[gap],
+    )
+
+
 def clocks(look):
     """A run: its trace, and what the monitor saw of the GPU."""
     mhz, reasons = look
@@ -112,4 +134,4 @@ def gpu_throttled():
     )
 
 
-RULES = (input_padding, cpu_oversubscribed, cpu_throttled, gpu_throttled)
+RULES = (input_padding, cpu_oversubscribed, cpu_throttled, cpu_numa, gpu_throttled)
