@@ -501,6 +501,7 @@ struct ks_mean_step {
     int64_t idle_ns;      /* no device works */
     int64_t busy_ns;      /* step - idle */
     int64_t idle_by_cause_ns[KS_IDLE_COUNT];
+    int64_t copying_ns;         /* of busy_ns, copies while no kernel computes */
     int64_t unprofiled_ns;      /* measured without the profiler; 0 unknown */
     int64_t unprofiled_most_ns; /* the same, or the mean with long steps, if that is more */
     int64_t predicted_ns;       /* the same from a replay of the recorded steps (replay.md) ... */

@@ -49,6 +49,7 @@ static void add_steps(const struct ks_facts *facts, struct ks_mean_step *mean)
             continue;
         }
         mean->idle_ns = ks_sum_add(mean->idle_ns, step->idle_ns);
+        mean->copying_ns = ks_sum_add(mean->copying_ns, step->breakdown_ns[KS_ROLE_MEMCPY]);
         for (int cause = 0; cause < KS_IDLE_COUNT; cause++) {
             mean->idle_by_cause_ns[cause] =
                 ks_sum_add(mean->idle_by_cause_ns[cause], step->idle_by_cause_ns[cause]);
@@ -56,6 +57,7 @@ static void add_steps(const struct ks_facts *facts, struct ks_mean_step *mean)
     }
     mean->step_ns = facts->step_ns_total / count;
     mean->idle_ns /= count;
+    mean->copying_ns /= count;
     mean->busy_ns = mean->step_ns - mean->idle_ns;
     for (int cause = 0; cause < KS_IDLE_COUNT; cause++) {
         mean->idle_by_cause_ns[cause] /= count;

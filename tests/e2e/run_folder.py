@@ -34,15 +34,18 @@ def put_whole(path, data):
 def write_trace(
     folder, rank=0, pid=1, window=1, stacks=False, step_us=1000, before_ns=(), world=1, gpu_us=0
 ):
-    """Six steps of `step_us`, with a kernel of `gpu_us` each; windows of a process lie one second
-    apart."""
+    """Six steps of `step_us`, with a kernel of `gpu_us` each that is waited for; windows of a
+    process lie one second apart."""
     start = window * 1_000_000
     events = []
     for index in range(6):
         begin = start + index * step_us
         events.append(span(f"ProfilerStep#{index + 5}", "user_annotation", begin, step_us, pid))
         events.append(span("aten::mm", "cpu_op", begin + 10, step_us - 20, pid))
-        events += kernel(begin + 20, gpu_us, pid, index + 1) if gpu_us else []
+        if gpu_us:
+            events += kernel(begin + 20, gpu_us, pid, index + 1)
+            wait_us = step_us - 20 - 25
+            events.append(span("cudaStreamSynchronize", "cuda_runtime", begin + 25, wait_us, pid))
     document = {
         "schemaVersion": 1,
         "baseTimeNanoseconds": BASE_NS,

@@ -44,15 +44,19 @@ static void begin(void)
     f.source->pid = PID;
 }
 
-/* Three steps with a kernel of 80 ms each. */
+static bool waits = true;
+
+/* Three steps with a kernel of 80 ms each, for which the host waits, or not. */
 static const struct ks_finding *compute(enum rule_case kind)
 {
     static const char *const names[] = {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"};
     ks_run_clocks_finish(&f.source->clocks);
     for (int64_t i = 0; i < 3; i++) {
         int64_t at = i * 100 * MS;
-        FACTS_HOST(&f, {1, NOTE, names[i], at, 100 * MS}, {1, OP, "aten::mm", at, 90 * MS},
-                   {1, CALL, "cudaLaunchKernel", at + MS, MS, .corr = i + 1});
+        FACTS_HOST(&f, {1, NOTE, names[i], at, 100 * MS}, {1, OP, "aten::mm", at, 5 * MS},
+                   {1, CALL, "cudaLaunchKernel", at + MS, MS, .corr = i + 1},
+                   {1, waits ? CALL : OP, waits ? "cudaStreamSynchronize" : "aten::sort",
+                    at + 5 * MS, 95 * MS});
         FACTS_DEVICE(&f, {0, 7, KERNEL, "gemm", at + 10 * MS, 80 * MS, .corr = i + 1});
     }
     facts_fixture_advise(&f, &findings);
@@ -136,6 +140,17 @@ static void test_near_miss(void **state)
     }
 }
 
+/* The steps take as long at any clock. */
+static void test_host_is_the_limit(void **state)
+{
+    (void)state;
+    waits = false;
+    half_held(0x20, 700, RULE_NEAR_MISS);
+    assert_non_null(strstr(check_of_rule()->reason, "a higher one would save less"));
+    release();
+    waits = true;
+}
+
 /* What a healthy program on tensor cores looks like. */
 static void test_own_limit_of_the_board(void **state)
 {
@@ -184,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_causes),
+        cmocka_unit_test(test_host_is_the_limit),
         cmocka_unit_test(test_near_miss),
         cmocka_unit_test(test_own_limit_of_the_board),
         cmocka_unit_test(test_lines_that_say_nothing),

@@ -66,6 +66,7 @@ static void test_example(void **state)
     assert_int_equal(mean->step_ns, 100000);
     assert_int_equal(mean->busy_ns, 46000);
     assert_int_equal(mean->idle_ns, 54000);
+    assert_int_equal(mean->copying_ns, 16000); /* 2, 12 and 2 us; no kernel runs then */
     int64_t sum_ns = 0;
     for (int cause = 0; cause < KS_IDLE_COUNT; cause++) {
         sum_ns += mean->idle_by_cause_ns[cause];
@@ -300,11 +301,17 @@ static void test_copy_pageable(void **state)
 {
     (void)state;
     struct ks_mean_step mean = mean_of(4, 0, 0, 5);
+    mean.copying_ns = 20000;
     mean.pageable = (struct ks_step_cost){.count = 1, .device_ns = 20000, .bytes = 100000};
     check_rule(&mean, "copy.pageable", 16000, 29000); /* 100 kB at 25 GB/s are 4 us */
     mean.pageable.device_ns = 5000;                   /* 5 % */
     check_rule(&mean, "copy.pageable", 1000, 10250);
     mean.pageable.device_ns = 4900;
+    check_none(&mean, "copy.pageable", RULE_NEAR_MISS);
+    mean.pageable.device_ns = 20000;
+    mean.copying_ns = 5000; /* kernels hide the rest */
+    check_rule(&mean, "copy.pageable", 1000, 10250);
+    mean.copying_ns = 4900;
     check_none(&mean, "copy.pageable", RULE_NEAR_MISS);
     mean.pageable = (struct ks_step_cost){0};
     check_none(&mean, "copy.pageable", RULE_SILENT);
