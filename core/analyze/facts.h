@@ -188,6 +188,43 @@ struct ks_region_fact {
     int64_t max_ns;
 };
 
+/* A function by what its source says. */
+struct ks_function_id {
+    struct ks_strid name;
+    struct ks_strid file; /* "~" for a C function */
+    uint32_t first_line;  /* 0 for C functions */
+};
+
+/* What the function profiler counted of a function, in all threads. */
+struct ks_function_fact {
+    struct ks_function_id id;
+    int64_t calls;
+    int64_t open_calls; /* of them, those that had not returned when the recording ended */
+    int64_t self_ns;
+    int64_t total_ns;  /* with what it called; a call inside of another of it counts nothing */
+    size_t edge_first; /* who called it, in function_edges */
+    size_t edge_count;
+};
+
+/* Calls of a function by one other. */
+struct ks_function_edge {
+    struct ks_function_id id; /* of the caller */
+    size_t function;          /* number that the edges of one function share */
+    int64_t calls;
+    int64_t total_ns;
+};
+
+/* A function in the stacks of a thread. A look is one sample of the sampler. */
+struct ks_sample_fact {
+    uint32_t track; /* of the thread */
+    struct ks_function_id id;
+    int64_t self_looks;     /* it was the innermost one */
+    int64_t total_looks;    /* it was in the stack */
+    int64_t running_looks;  /* of self_looks, those in which the thread used the CPU */
+    int64_t thread_looks;   /* all of the thread */
+    int64_t thread_running; /* of them, those in which it used the CPU */
+};
+
 struct ks_copy_fact {
     struct ks_strid
         kind; /* "Memcpy HtoD (Pageable -> Device)"; ks_copy_label cuts the first word */
@@ -559,10 +596,18 @@ struct ks_facts {
     size_t copy_count;
     struct ks_region_fact *regions; /* by total_ns descending, then category and name */
     size_t region_count;
-    struct ks_strid region_category; /* that takes most of the time of regions by itself ... */
-    int64_t region_category_ns;      /* ... which is this much ... */
-    int64_t region_self_ns;          /* ... of this */
-    bool has_frames;                 /* places come from the trace's own Python frames */
+    struct ks_strid region_category;    /* that takes most of the time of regions by itself ... */
+    int64_t region_category_ns;         /* ... which is this much ... */
+    int64_t region_self_ns;             /* ... of this */
+    struct ks_function_fact *functions; /* by self_ns, then total_ns, descending, then name */
+    size_t function_count;
+    struct ks_function_edge *function_edges; /* by function, then total_ns descending */
+    size_t function_edge_count;
+    int64_t function_self_ns; /* of all functions */
+    /* By thread (that ran most first), then self_looks, then total_looks, descending. */
+    struct ks_sample_fact *samples;
+    size_t sample_count;
+    bool has_frames; /* places come from the trace's own Python frames */
     struct ks_place *places;
     size_t place_count;
     struct ks_place_use *place_uses; /* by operator, kind, calls descending */
