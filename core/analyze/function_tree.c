@@ -4,6 +4,11 @@
 #include "base/err.h"
 #include "base/grow.h"
 
+struct node {
+    struct ks_function_id function;
+    uint32_t caller; /* id of a node, 0: none */
+};
+
 /* Links from node to node for the walk, and how often a function is open on the way. */
 struct walk {
     uint32_t *first_child; /* by node, 0: the roots; 0 ends a list */
@@ -82,9 +87,7 @@ static enum ks_status walk_tree(struct ks_function_tree *tree, struct ks_err *er
                              tree->node_count);
 }
 
-enum ks_status ks_function_tree_init(
-    struct ks_function_tree *tree, const struct ks_trace *trace, size_t count,
-    struct ks_function_node (*node)(const struct ks_trace *, uint32_t id), struct ks_err *err)
+static enum ks_status begin(struct ks_function_tree *tree, size_t count, struct ks_err *err)
 {
     *tree = (struct ks_function_tree){.node_count = count};
     ks_map_init(&tree->index);
@@ -94,11 +97,37 @@ enum ks_status ks_function_tree_init(
     if (!tree->caller_of || !tree->function_of || !tree->is_outermost) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep functions: count=%zu", count);
     }
-    for (size_t id = 1; id <= count; id++) {
-        struct ks_function_node one = node(trace, (uint32_t)id);
-        KS_ASSERT(one.caller < id);
-        tree->caller_of[id] = one.caller;
-        KS_TRY(find_function(tree, &one.function, &tree->function_of[id], err));
+    return KS_OK;
+}
+
+static enum ks_status add_node(struct ks_function_tree *tree, uint32_t id, const struct node *node,
+                               struct ks_err *err)
+{
+    KS_ASSERT(node->caller < id);
+    tree->caller_of[id] = node->caller;
+    return find_function(tree, &node->function, &tree->function_of[id], err);
+}
+
+enum ks_status ks_function_tree_of_paths(struct ks_function_tree *tree,
+                                         const struct ks_trace *trace, struct ks_err *err)
+{
+    KS_TRY(begin(tree, ks_trace_call_path_count(trace), err));
+    for (uint32_t id = 1; id <= tree->node_count; id++) {
+        const struct ks_call_path *path = ks_trace_call_path(trace, id);
+        struct node node = {{path->function, path->file, path->first_line}, path->parent};
+        KS_TRY(add_node(tree, id, &node, err));
+    }
+    return walk_tree(tree, err);
+}
+
+enum ks_status ks_function_tree_of_stacks(struct ks_function_tree *tree,
+                                          const struct ks_trace *trace, struct ks_err *err)
+{
+    KS_TRY(begin(tree, ks_trace_stack_count(trace), err));
+    for (uint32_t id = 1; id <= tree->node_count; id++) {
+        const struct ks_stack *stack = ks_trace_stack(trace, id);
+        struct node node = {{stack->function, stack->file, stack->first_line}, stack->caller};
+        KS_TRY(add_node(tree, id, &node, err));
     }
     return walk_tree(tree, err);
 }

@@ -7,11 +7,6 @@
 #include "analyze/facts.h"
 #include "base/map.h"
 
-struct ks_function_node {
-    struct ks_function_id function;
-    uint32_t caller; /* id of a node, 0: none */
-};
-
 struct ks_function_tree {
     struct ks_map index; /* (name, file << 32 | line) -> 1 + function */
     struct ks_function_id *functions;
@@ -23,13 +18,22 @@ struct ks_function_tree {
     bool *is_outermost;    /* no node that it was called by is of its function */
 };
 
-/* `node` gives one of the `count` nodes. Errors: KS_ERR_NOMEM. */
-enum ks_status ks_function_tree_init(struct ks_function_tree *tree, const struct ks_trace *trace,
-                                     size_t count,
-                                     struct ks_function_node (*node)(const struct ks_trace *,
-                                                                     uint32_t id),
-                                     struct ks_err *err) KS_MUST_CHECK;
+/* Of all call paths, and of all stacks of samples. Errors: KS_ERR_NOMEM. */
+enum ks_status ks_function_tree_of_paths(struct ks_function_tree *tree,
+                                         const struct ks_trace *trace, struct ks_err *err)
+    KS_MUST_CHECK;
+enum ks_status ks_function_tree_of_stacks(struct ks_function_tree *tree,
+                                          const struct ks_trace *trace, struct ks_err *err)
+    KS_MUST_CHECK;
 void ks_function_tree_release(struct ks_function_tree *tree); /* also after a failed init */
+
+/* Time of the calls on a path without what they called. Children of a call that is open have
+ * returned before it, so they may have taken longer: 0 then. */
+static inline int64_t ks_call_path_self_ns(const struct ks_call_path *path)
+{
+    int64_t self_ns = path->total_ns - path->child_ns;
+    return self_ns > 0 ? self_ns : 0;
+}
 
 /* By the texts of name and file, then by line. */
 int ks_function_id_compare(const struct ks_trace *trace, const struct ks_function_id *a,

@@ -22,12 +22,6 @@ struct state {
     size_t edge_capacity;
 };
 
-static struct ks_function_node node_of(const struct ks_trace *trace, uint32_t id)
-{
-    const struct ks_call_path *path = ks_trace_call_path(trace, id);
-    return (struct ks_function_node){{path->function, path->file, path->first_line}, path->parent};
-}
-
 /* ------------------------------------------------------------------ adding up */
 
 static enum ks_status add_edge(struct state *state, uint32_t function, uint32_t caller,
@@ -58,11 +52,10 @@ static enum ks_status add_path(struct state *state, uint32_t id, struct ks_err *
     uint32_t function = state->tree.function_of[id];
     struct ks_function_fact *fact = &state->functions[function];
     int64_t total_ns = state->tree.is_outermost[id] ? path->total_ns : 0;
-    int64_t self_ns = path->total_ns - path->child_ns;
     fact->calls = ks_sum_add(fact->calls, path->calls);
     fact->open_calls = ks_sum_add(fact->open_calls, path->open);
     fact->total_ns = ks_sum_add(fact->total_ns, total_ns);
-    fact->self_ns = ks_sum_add(fact->self_ns, self_ns > 0 ? self_ns : 0);
+    fact->self_ns = ks_sum_add(fact->self_ns, ks_call_path_self_ns(path));
     if (path->parent == 0) {
         return KS_OK;
     }
@@ -161,8 +154,7 @@ static enum ks_status publish(struct state *state, struct ks_err *err)
 static enum ks_status compute(struct state *state, struct ks_err *err)
 {
     const struct ks_trace *trace = state->analyzer->trace;
-    KS_TRY(
-        ks_function_tree_init(&state->tree, trace, ks_trace_call_path_count(trace), node_of, err));
+    KS_TRY(ks_function_tree_of_paths(&state->tree, trace, err));
     state->functions = ks_alloc(state->tree.function_count + 1, sizeof(*state->functions));
     if (!state->functions) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep functions: count=%zu",

@@ -35,13 +35,6 @@ struct state {
     size_t fact_capacity;
 };
 
-static struct ks_function_node node_of(const struct ks_trace *trace, uint32_t id)
-{
-    const struct ks_stack *stack = ks_trace_stack(trace, id);
-    return (struct ks_function_node){{stack->function, stack->file, stack->first_line},
-                                     stack->caller};
-}
-
 /* ------------------------------------------------------------------ one thread */
 
 /* The stack and those that called it, down to the first one that this thread has had. */
@@ -193,7 +186,7 @@ static enum ks_status compute(struct state *state, struct ks_err *err)
     const struct ks_trace *trace = state->analyzer->trace;
     size_t lane_count = 0;
     const struct ks_lane *lanes = ks_trace_lanes(trace, KS_TABLE_sample, &lane_count);
-    KS_TRY(ks_function_tree_init(&state->tree, trace, ks_trace_stack_count(trace), node_of, err));
+    KS_TRY(ks_function_tree_of_stacks(&state->tree, trace, err));
     state->looks = ks_alloc(state->tree.node_count + 1, sizeof(*state->looks));
     if (!state->looks) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep samples: count=%zu",
