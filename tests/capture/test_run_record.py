@@ -219,3 +219,54 @@ def test_stacks_of_the_program_s_own_profiler(tmp_path):
     assert "program.py(4): inside" in trace, "its frames are in its trace"
     found = functions(tmp_path)
     assert found["before"]["calls"] == 1 and found["after"]["calls"] == 3
+
+
+ONE_CLOCK = """
+import kinetoscope as ks
+import torch
+
+around = ks.profile_operation("around", ks.categories.FORWARD_PASS)
+weight = torch.nn.Parameter(torch.randn(64, 64))
+optimizer = torch.optim.SGD([weight], lr=1e-3)
+for step in range(60):
+    data = torch.randn(64, 64)
+    with around:
+        product = data @ weight
+    product.square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def rows_of(tmp_path, statement):
+    command = [KSCOPE, "query", "--json", tmp_path / "out", statement]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["rows"]
+
+
+@pytest.mark.torch
+def test_recordings_and_traces_are_on_one_clock(tmp_path):
+    """A region lies around the operator that it was around, as torch's own clock has it."""
+    run(tmp_path, ONE_CLOCK, "--steps", "5:1:20", "--no-stacks", record="regions,functions")
+    document = report(tmp_path)
+    (region,) = document["regions"]
+    assert region["name"] == "around" and region["calls"] == 60, "of the whole run"
+    assert len(document["steps"]) == 20 and len(document["inputs"]) == 2
+    assert {row["rank"] for row in document["inputs"]} == {0}
+    assert any(row["name"].endswith("Optimizer.zero_grad") for row in document["functions"])
+    products = rows_of(
+        tmp_path, "select ts_ns, dur_ns from slice where name = 'aten::mm' order by ts_ns"
+    )
+    regions = rows_of(
+        tmp_path, "select ts_ns, dur_ns from slice where name = 'around' order by ts_ns"
+    )
+    # The backward pass has its products on another thread, or between two regions.
+    slack_ns = 5000
+    inside = [
+        (max(at - begin, 0), max(begin + length - at - dur, 0))
+        for at, dur in products
+        for begin, length in regions
+        if begin - slack_ns <= at and at + dur <= begin + length + slack_ns
+    ]
+    assert len(inside) == 20, "one in each recorded step"
