@@ -20,7 +20,7 @@ _IN_C = (
 )
 
 # These cannot be without it; what is above can.
-_PROFILERS = ("FunctionProfiler", "StackSampler")
+_PROFILERS = ("FunctionProfiler", "StackSampler", "SystemMonitor")
 
 _step = None  # set in a process that `kscope run` watches
 

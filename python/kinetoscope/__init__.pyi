@@ -2,6 +2,7 @@ from kinetoscope import categories as categories
 from kinetoscope._kscope import FunctionProfiler as FunctionProfiler
 from kinetoscope._kscope import RecordingError as RecordingError
 from kinetoscope._kscope import StackSampler as StackSampler
+from kinetoscope._kscope import SystemMonitor as SystemMonitor
 from kinetoscope._kscope import counter as counter
 from kinetoscope._kscope import is_recording as is_recording
 from kinetoscope._kscope import marker as marker
