@@ -1,5 +1,6 @@
 #include "capture/monitor/machine_source.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ static const char *const PRESSURE_FILES[KS_MACHINE_PRESSURES] = {
 
 void ks_machine_source_open(struct ks_machine_source *source, const char *root)
 {
+    memset(source, 0, offsetof(struct ks_machine_source, text));
     (void)ks_kept_path(source->root, root, "", "");
     ks_kept_file_open(&source->stat, root, "/proc", "/stat");
     ks_kept_file_open(&source->memory, root, "/proc", "/meminfo");

@@ -47,7 +47,6 @@ struct ks_machine_source {
     char text[KS_MACHINE_TEXT_SIZE];
 };
 
-/* `source` is zero. */
 void ks_machine_source_open(struct ks_machine_source *source, const char *root);
 void ks_machine_source_look(struct ks_machine_source *source, struct ks_look *look);
 void ks_machine_source_close(struct ks_machine_source *source);

@@ -12,6 +12,7 @@
 
 enum {
     TEXT_SIZE = 2048,
+    USAGE_PERIOD_MS = 50,
     IO_PERIOD_MS = 100,
     PSS_PERIOD_S = 10,
     PSS_COST_MAX_MS = 5,
@@ -25,11 +26,13 @@ void ks_process_source_open(struct ks_process_source *source, const char *root)
     ks_kept_file_open(&source->smaps, root, "/proc/self", "/smaps_rollup");
 }
 
-/* To the microsecond, where /proc/self/stat counts in ticks of 10 ms. */
+/* To the microsecond, where /proc/self/stat counts in ticks of 10 ms; but time of threads that run
+ * now is that of their last tick, so rates over a few milliseconds would be noise. */
 static void look_at_usage(struct ks_process_source *source, struct ks_look *look)
 {
     struct rusage used;
-    if (getrusage(RUSAGE_SELF, &used) != 0) {
+    if (!ks_look_is_due(look, &source->usage_due_ns, USAGE_PERIOD_MS * NS_PER_MS) ||
+        getrusage(RUSAGE_SELF, &used) != 0) {
         return;
     }
     uint64_t user_us = (uint64_t)used.ru_utime.tv_sec * 1000000 + (uint64_t)used.ru_utime.tv_usec;

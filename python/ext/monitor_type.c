@@ -3,14 +3,14 @@
  * are called by one thread at a time. */
 #include "capture/monitor/system_monitor.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "errors.h"
+#include "monitor_panels.h"
+#include "monitor_svg.h"
 #include "types.h"
 
-enum { RATE_DEFAULT = 10, KEY_SIZE = 64 };
+enum { RATE_DEFAULT = 10 };
 
 typedef struct {
     PyObject_HEAD uint32_t rate_hz;
@@ -213,6 +213,148 @@ static PyObject *monitor_metrics(SystemMonitor *self, PyObject *unused)
     return each_curve(self, describe);
 }
 
+/* ------------------------------------------------------------------ in a few words */
+
+/* The device whose curve came highest; false: there is none. */
+static bool find_highest(const SystemMonitor *self, enum ks_metric metric,
+                         struct ks_curve_summary *out)
+{
+    struct ks_curves *curves = curves_of(self);
+    uint32_t count = metric < KS_METRIC_SINGLE_COUNT ? 1 : KS_METRIC_GPUS_MAX;
+    bool is_found = false;
+    for (uint32_t i = 0; curves && i < count; i++) {
+        struct ks_curve_summary curve;
+        if (ks_curves_summary(curves, ks_series_of(metric, i), self->from_ns, self->to_ns,
+                              &curve) &&
+            (!is_found || curve.max > out->max)) {
+            *out = curve;
+            is_found = true;
+        }
+    }
+    return is_found;
+}
+
+PyDoc_STRVAR(SUMMARY_DOC,
+             "summary($self, /)\n--\n\n"
+             "Mean and highest value of what most people ask for, from start() to stop(): a dict\n"
+             "of dicts. cpu and memory of the machine in percent; gpu_memory in GB and gpu in\n"
+             "percent, of the GPU that came highest; process_cpu in percent of one core,\n"
+             "process_memory in GB. What cannot be known here is not in it.");
+
+static PyObject *monitor_summary(SystemMonitor *self, PyObject *unused)
+{
+    static const struct {
+        const char *key;
+        enum ks_metric metric;
+        double scale;
+    } PARTS[] = {
+        {"cpu", KS_METRIC_CPU_MACHINE, 1},          {"memory", KS_METRIC_MEMORY_MACHINE, 1},
+        {"gpu_memory", KS_METRIC_GPU_MEMORY, 1e-9}, {"gpu", KS_METRIC_GPU_BUSY, 1},
+        {"process_cpu", KS_METRIC_CPU_PROCESS, 1},  {"process_memory", KS_METRIC_MEMORY_RSS, 1e-9},
+    };
+    (void)unused;
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict && i < sizeof(PARTS) / sizeof(*PARTS); i++) {
+        struct ks_curve_summary curve;
+        if (!find_highest(self, PARTS[i].metric, &curve)) {
+            continue;
+        }
+        PyObject *part = Py_BuildValue("{s:d,s:d}", "mean", curve.mean * PARTS[i].scale, "max",
+                                       curve.max * PARTS[i].scale);
+        if (!part || PyDict_SetItemString(dict, PARTS[i].key, part) != 0) {
+            Py_CLEAR(dict);
+        }
+        Py_XDECREF(part);
+    }
+    return dict;
+}
+
+/* ------------------------------------------------------------------ pictures */
+
+static void choose_panels(const SystemMonitor *self, struct ks_panels *panels)
+{
+    int64_t now_ns = ks_system_monitor_now_ns();
+    ks_panels_choose(panels, curves_of(self), self->from_ns,
+                     self->to_ns < now_ns ? self->to_ns : now_ns);
+}
+
+PyDoc_STRVAR(SVG_DOC, "svg($self, /)\n--\n\n"
+                      "A picture of the curves from start() to stop(): the text of an SVG file.");
+
+static PyObject *monitor_svg(SystemMonitor *self, PyObject *unused)
+{
+    (void)unused;
+    struct ks_panels panels;
+    choose_panels(self, &panels);
+    return ks_monitor_svg(&panels);
+}
+
+/* (label, times, means, lowest, highest). */
+static PyObject *describe_curve(const struct ks_panels *panels, const struct ks_panel *panel,
+                                const struct ks_panel_curve *curve)
+{
+    struct ks_curve_point points[KS_CURVE_POINTS_MAX];
+    uint32_t count =
+        ks_curves_points(panels->source, curve->series, panels->from_ns, panels->to_ns, points);
+    PyObject *lists[4] = {PyList_New(count), PyList_New(count), PyList_New(count),
+                          PyList_New(count)};
+    bool is_good = lists[0] && lists[1] && lists[2] && lists[3];
+    for (uint32_t i = 0; is_good && i < count; i++) {
+        double seconds = (double)(points[i].end_ns - panels->from_ns) / 1e9;
+        const double values[4] = {
+            seconds * panels->time_scale, (double)points[i].mean * panel->scale,
+            (double)points[i].min * panel->scale, (double)points[i].max * panel->scale};
+        for (int j = 0; is_good && j < 4; j++) {
+            PyObject *value = PyFloat_FromDouble(values[j]);
+            is_good = value && PyList_SetItem(lists[j], i, value) == 0;
+        }
+    }
+    PyObject *all =
+        is_good ? Py_BuildValue("(sOOOO)", curve->label, lists[0], lists[1], lists[2], lists[3])
+                : NULL;
+    for (int j = 0; j < 4; j++) {
+        Py_XDECREF(lists[j]);
+    }
+    return all;
+}
+
+static PyObject *describe_panel(const struct ks_panels *panels, const struct ks_panel *panel)
+{
+    PyObject *curves = PyList_New(0);
+    for (uint32_t i = 0; curves && i < panel->curve_count; i++) {
+        PyObject *curve = describe_curve(panels, panel, &panel->curves[i]);
+        if (!curve || PyList_Append(curves, curve) != 0) {
+            Py_CLEAR(curves);
+        }
+        Py_XDECREF(curve);
+    }
+    return curves ? Py_BuildValue("(ssdN)", panel->title, panel->unit, panel->top, curves) : NULL;
+}
+
+PyDoc_STRVAR(PANELS_DOC,
+             "panels($self, /)\n--\n\n"
+             "What svg() draws, for other programs that draw: the unit of time, and a list of\n"
+             "panels (title, unit, highest mark, curves). A curve is a label and lists of times,\n"
+             "means, lowest and highest values, scaled to the units.");
+
+static PyObject *monitor_panels(SystemMonitor *self, PyObject *unused)
+{
+    (void)unused;
+    struct ks_panels panels;
+    choose_panels(self, &panels);
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < panels.count; i++) {
+        PyObject *panel = describe_panel(&panels, &panels.list[i]);
+        if (!panel || PyList_Append(list, panel) != 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(panel);
+    }
+    return list ? Py_BuildValue("(sN)", panels.time_unit, list) : NULL;
+}
+
+/* ------------------------------------------------------------------ about itself */
+
 PyDoc_STRVAR(COUNTS_DOC,
              "counts($self, /)\n--\n\n"
              "What the monitor of this process has done: a dict of ints.\n\n"
@@ -250,6 +392,9 @@ static PyMethodDef METHODS[] = {
     {"look", (PyCFunction)monitor_look, METH_NOARGS, LOOK_DOC},
     {"latest", (PyCFunction)monitor_latest, METH_NOARGS, LATEST_DOC},
     {"metrics", (PyCFunction)monitor_metrics, METH_NOARGS, METRICS_DOC},
+    {"summary", (PyCFunction)monitor_summary, METH_NOARGS, SUMMARY_DOC},
+    {"svg", (PyCFunction)monitor_svg, METH_NOARGS, SVG_DOC},
+    {"panels", (PyCFunction)monitor_panels, METH_NOARGS, PANELS_DOC},
     {"counts", (PyCFunction)monitor_counts, METH_NOARGS, COUNTS_DOC},
     {"__enter__", (PyCFunction)monitor_enter, METH_NOARGS, "start(), and give the monitor."},
     {"__exit__", (PyCFunction)monitor_exit, METH_VARARGS, "stop()."},

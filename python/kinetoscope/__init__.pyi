@@ -9,6 +9,7 @@ from kinetoscope._kscope import marker as marker
 from kinetoscope._kscope import profile_operation as profile_operation
 from kinetoscope._kscope import recording_path as recording_path
 from kinetoscope._kscope import stop_recording as stop_recording
+from kinetoscope._monitor import PerformanceMonitor as PerformanceMonitor
 from kinetoscope._recording import start_recording as start_recording
 
 __version__: str

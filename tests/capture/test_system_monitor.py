@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+from xml.etree import ElementTree
 
 import pytest
 import recording
@@ -199,6 +200,7 @@ def test_another_root(monitor_type, tmp_path):
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc" / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 25 kB\n")
     with monitor_type(0, root=tmp_path) as monitor:
+        time.sleep(0.06)
         latest = monitor.look()
     assert latest["memory.machine"] == 75
     assert latest["memory.available"] == 25 * 1024
@@ -216,3 +218,139 @@ def test_before_it_was_started(monitor_type):
     monitor.stop()
     assert (monitor.latest(), monitor.metrics(), monitor.look()) == ({}, {}, {})
     assert not monitor.is_on
+
+
+# ------------------------------------------------------------------ summaries and pictures
+
+
+@pytest.fixture
+def performance_monitor(monitor_type):
+    from kinetoscope import PerformanceMonitor
+
+    return PerformanceMonitor
+
+
+def burn(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1000))
+
+
+def test_summary_is_of_the_metrics(performance_monitor):
+    monitor = performance_monitor(50)
+    assert (monitor.get_summary(), monitor.record_metrics()) == ({}, {})
+    monitor.start_monitoring()
+    burn(0.4)
+    latest = monitor.record_metrics()
+    monitor.stop_monitoring()
+    summary, metrics = monitor.get_summary(), monitor._monitor.metrics()
+    parts = {
+        "cpu": ("cpu.machine", 1),
+        "memory": ("memory.machine", 1),
+        "process_cpu": ("cpu.process", 1),
+        "process_memory": ("memory.rss", 1e-9),
+    }
+    assert set(summary) - {"gpu", "gpu_memory"} == set(parts)
+    for part, (name, scale) in parts.items():
+        for key in ("mean", "max"):
+            assert summary[part][key] == pytest.approx(metrics[name][key] * scale)
+    assert 0 < summary["memory"]["mean"] <= summary["memory"]["max"] <= 100
+    assert 0 < summary["cpu"]["mean"] <= summary["cpu"]["max"] <= 100
+    assert 0.005 < summary["process_memory"]["max"] < 100
+    assert latest["memory.rss"] > 1 << 20
+    assert monitor.record_metrics() == monitor._monitor.latest()
+
+
+def svg_of(text):
+    namespace = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.fromstring(text)
+    texts = [element.text for element in root.iter(f"{namespace}text")]
+    lines = [
+        [tuple(map(float, point.split(","))) for point in element.get("points").split()]
+        for element in root.iter(f"{namespace}polyline")
+    ]
+    return root, texts, lines
+
+
+def test_svg_shows_the_curves(performance_monitor, tmp_path):
+    """Each point lies where its time and value say, on axes whose marks and units are there."""
+    monitor = performance_monitor(100)
+    with monitor:
+        burn(0.6)
+    path = monitor.plot_metrics(tmp_path / "curves.svg")
+    assert path == str(tmp_path / "curves.svg")
+    root, texts, lines = svg_of(pathlib.Path(path).read_text())
+    height = float(root.get("height"))
+    unit, panels = monitor._monitor.panels()
+    assert unit == "s" and "time, s" in texts
+    titles = [f"{title}, {unit}" for title, unit, _, _ in panels]
+    assert titles == [text for text in texts if text in titles]
+    assert {"CPU of the process, %", "Memory of the process, MB", "Busy, %"} <= set(titles)
+    drawn = iter(lines)
+    for _, _, top, curves in panels:
+        ticks = sorted({float(text) for text in texts if text.replace(".", "").isdigit()})
+        assert any(tick == pytest.approx(top) for tick in ticks)
+        for label, times, means, lowest, highest in curves:
+            assert label in texts
+            if len(times) < 2:
+                continue  # a dot
+            line = next(drawn)
+            assert len(line) == len(times)
+            zero, scale = fit(line, means)
+            values = zip(line, times, means, lowest, highest, strict=True)
+            for (x, y), at, mean, low, high in values:
+                assert 0 <= at and low <= mean * 1.0001 and mean <= high * 1.0001 <= top * 1.001
+                assert x == pytest.approx(70 + 680 * at / span(monitor), abs=0.2)
+                assert y == pytest.approx(zero - scale * mean, abs=0.2)
+                assert 0 < y < height
+    assert next(drawn, None) is None
+
+
+def span(monitor):
+    """Seconds that the axis of time covers: that of the densest curve, and its end."""
+    _, panels = monitor._monitor.panels()
+    _, _, lines = svg_of(monitor._monitor.svg())
+    times = panels[0][3][0][1]
+    return (times[-1] - times[0]) * 680 / (lines[0][-1][0] - lines[0][0][0])
+
+
+def fit(line, means):
+    """Pixel of 0, and pixels of 1; a curve that is level tells its own place only."""
+    low, high = min(means), max(means)
+    ys = [y for _, y in line]
+    if high == low:
+        return ys[0] + low, 1
+    scale = (max(ys) - min(ys)) / (high - low)
+    return min(ys) + scale * high, scale
+
+
+def test_png_by_matplotlib(performance_monitor, tmp_path):
+    with performance_monitor(100) as monitor:
+        burn(0.3)
+    path = monitor.plot_metrics(tmp_path / "curves.png")
+    from matplotlib import image
+
+    picture = image.imread(path)
+    assert picture.shape[1] == 1000 and picture.shape[0] > 500
+    colours = {tuple(pixel) for row in picture[:, :, :3].round(2) for pixel in row.tolist()}
+    assert len(colours) > 100  # lines of several colours, bands, texts
+
+
+def test_picture_without_matplotlib(performance_monitor, tmp_path, monkeypatch):
+    for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with performance_monitor(100) as monitor:
+        burn(0.1)
+    path = monitor.plot_metrics(tmp_path / "curves.png")
+    assert path == str(tmp_path / "curves.svg")
+    assert svg_of(pathlib.Path(path).read_text())[2]
+    assert not (tmp_path / "curves.png").exists()
+    with pytest.raises(OSError, match="nowhere"):
+        monitor.plot_metrics(tmp_path / "nowhere" / "curves.svg")
+
+
+def test_picture_of_nothing(performance_monitor, tmp_path):
+    monitor = performance_monitor()
+    _, texts, lines = svg_of(monitor._monitor.svg())
+    assert texts == ["System monitor: nothing was measured"] and not lines
+    assert monitor.plot_metrics(tmp_path / "empty.png") == str(tmp_path / "empty.png")
