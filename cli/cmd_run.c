@@ -231,7 +231,8 @@ static const struct ks_cli_option run_options[] = {
     {"record", 0, "WHAT", NULL,
      "Record the whole run, too, in all its Python processes: regions that the program labels by "
      "kinetoscope.profile_operation, functions (every call is counted and timed), samples (stacks "
-     "of all threads, 100 times a second); several with commas."},
+     "of all threads, 100 times a second), monitor (what process, container, machine and GPUs are "
+     "at, 10 times a second); several with commas."},
     {"no-stacks", 0, NULL, NULL, "Leave out the extra step that is recorded with Python stacks."},
     {"stop-after", 0, NULL, NULL, "End the program when its report is written; exit status 0."},
     {"out", 'o', "DIR", NULL,

@@ -8,7 +8,7 @@
 #include "base/err.h"
 
 const char *const ks_launch_record_words[KS_LAUNCH_RECORD_WORDS] = {"regions", "functions",
-                                                                    "samples"};
+                                                                    "samples", "monitor"};
 
 static bool is_word(const char *text, size_t len, const char *word)
 {
@@ -29,11 +29,10 @@ enum ks_status ks_launch_record_check(const char *text, struct ks_err *err)
     for (const char *at = text;; at++) {
         size_t len = strcspn(at, ",");
         if (!is_known(at, len)) {
-            return ks_fail(
-                err, KS_ERR_USAGE, KS_NO_OFFSET,
-                "\"%.*s\" is no word of it: it takes regions, functions and samples, with "
-                "commas between them",
-                len < 40 ? (int)len : 40, at);
+            return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
+                           "\"%.*s\" is no word of it: it takes regions, functions, samples "
+                           "and monitor, with commas between them",
+                           len < 40 ? (int)len : 40, at);
         }
         at += len;
         if (*at == '\0') {
@@ -56,7 +55,8 @@ bool ks_launch_record_has(const char *text, const char *word)
 
 bool ks_launch_record_is_of_all(const char *text)
 {
-    return ks_launch_record_has(text, "functions") || ks_launch_record_has(text, "samples");
+    return ks_launch_record_has(text, "functions") || ks_launch_record_has(text, "samples") ||
+           ks_launch_record_has(text, "monitor");
 }
 
 static bool ends_with(const char *name, const char *end)

@@ -6,7 +6,7 @@
 
 #include <kscope/kscope.h>
 
-enum { KS_LAUNCH_RECORD_WORDS = 3 };
+enum { KS_LAUNCH_RECORD_WORDS = 4 };
 
 extern const char *const ks_launch_record_words[KS_LAUNCH_RECORD_WORDS];
 

@@ -14,7 +14,11 @@ _WORLD_SIZES = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"
 
 # What `kscope run --record` records besides regions, by its word: the name of the type, in the
 # order in which they start. The function profiler is the last: it counts none of our own calls.
-_SOURCES = {"samples": "StackSampler", "functions": "FunctionProfiler"}
+_SOURCES = {
+    "monitor": "SystemMonitor",
+    "samples": "StackSampler",
+    "functions": "FunctionProfiler",
+}
 
 _running = []  # those that were started, as their objects
 _is_hooked = False
@@ -61,7 +65,7 @@ def _start_source(word, name):
         source.start()
         _running.append(source)
     except Exception as failure:
-        _leave_reason(f"{word.capitalize()} were not recorded: {failure}")
+        _leave_reason(f"Not recorded: {word}: {failure}")
 
 
 def pause_functions():

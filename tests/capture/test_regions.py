@@ -651,4 +651,4 @@ def test_a_run_records_every_process(tmp_path):
     command = [kscope, "run", "--record", "all", sys.executable, program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 125 or done.returncode == 2
-    assert "it takes regions, functions and samples" in done.stderr
+    assert "it takes regions, functions, samples and monitor" in done.stderr

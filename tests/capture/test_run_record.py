@@ -103,10 +103,35 @@ def test_words_by_themselves(tmp_path):
     assert document["functions"] == [] and document["samples"]
 
 
+def test_monitor_of_the_whole_run(tmp_path):
+    """Curves of a program that is busy for a second; a forked child has none."""
+    run(
+        tmp_path,
+        """
+        import os, time
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+        end = time.process_time() + 1.2
+        while time.process_time() < end: pass
+        """,
+        record="monitor",
+    )
+    found = rows_of(
+        tmp_path, "select name, count(*), max(value), series from mark where is_counter group by 1"
+    )
+    curves = {name: (count, most, unit) for name, count, most, unit in found}
+    count, most, unit = curves["cpu.process"]
+    assert unit == "percent" and count >= 5 and 20 < most < 200
+    assert curves["memory.rss"][1] > 5e6 and curves["memory.rss"][2] == "bytes"
+    assert len(list((tmp_path / "out").glob("*.ksrec"))) == 1
+    assert report(tmp_path)["functions"] == []
+
+
 @pytest.mark.parametrize("words", ["all", "", "functions,", "regions,none", "function"])
 def test_unknown_words_are_refused(tmp_path, words):
     done = run(tmp_path, "print('never')", "--record", words, record=None, status=2)
-    assert "regions, functions and samples" in done.stderr and done.stdout == ""
+    assert "regions, functions, samples and monitor" in done.stderr and done.stdout == ""
     assert not (tmp_path / "out").exists()
 
 
@@ -180,7 +205,7 @@ if __name__ == "__main__":
 def test_training_is_the_same_to_the_last_bit(tmp_path):
     """With the workers of a loader, and a window of torch.profiler in it."""
     options = ("--steps", "5:1:6")
-    with_us = run(tmp_path, TRAIN, *options, record="regions,functions,samples")
+    with_us = run(tmp_path, TRAIN, *options, record="regions,functions,samples,monitor")
     document = report(tmp_path)
     found = functions(tmp_path)
     assert found["Noise.__getitem__"]["calls"] == 160, "in two workers"
