@@ -188,6 +188,16 @@ struct ks_region_fact {
     int64_t max_ns;
 };
 
+/* What a step held of the regions of one category and name, on the thread that has the steps. */
+struct ks_step_region {
+    size_t step;   /* index into `steps` */
+    size_t number; /* that all rows of this category and name have */
+    struct ks_strid name;
+    struct ks_strid category;
+    int64_t calls; /* that began in the step */
+    int64_t self_ns;
+};
+
 /* A function by what its source says. */
 struct ks_function_id {
     struct ks_strid name;
@@ -596,9 +606,11 @@ struct ks_facts {
     size_t copy_count;
     struct ks_region_fact *regions; /* by total_ns descending, then category and name */
     size_t region_count;
-    struct ks_strid region_category;    /* that takes most of the time of regions by itself ... */
-    int64_t region_category_ns;         /* ... which is this much ... */
-    int64_t region_self_ns;             /* ... of this */
+    struct ks_strid region_category;     /* that takes most of the time of regions by itself ... */
+    int64_t region_category_ns;          /* ... which is this much ... */
+    int64_t region_self_ns;              /* ... of this */
+    struct ks_step_region *step_regions; /* by step, then number */
+    size_t step_region_count;
     struct ks_function_fact *functions; /* by self_ns, then total_ns, descending, then name */
     size_t function_count;
     struct ks_function_edge *function_edges; /* by function, then total_ns descending */

@@ -14,6 +14,7 @@ static const struct ks_image_type stream_type = KS_IMAGE_PLAIN(ks_stream_fact);
 static const struct ks_image_type operator_type = KS_IMAGE_PLAIN(ks_operator_fact);
 static const struct ks_image_type kernel_type = KS_IMAGE_PLAIN(ks_kernel_fact);
 static const struct ks_image_type region_type = KS_IMAGE_PLAIN(ks_region_fact);
+static const struct ks_image_type step_region_type = KS_IMAGE_PLAIN(ks_step_region);
 static const struct ks_image_type function_type = KS_IMAGE_PLAIN(ks_function_fact);
 static const struct ks_image_type function_edge_type = KS_IMAGE_PLAIN(ks_function_edge);
 static const struct ks_image_type sample_type = KS_IMAGE_PLAIN(ks_sample_fact);
@@ -100,6 +101,7 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(kernels, kernel_count, kernel_type),
     ARRAY(copies, copy_count, copy_type),
     ARRAY(regions, region_count, region_type),
+    ARRAY(step_regions, step_region_count, step_region_type),
     ARRAY(functions, function_count, function_type),
     ARRAY(function_edges, function_edge_count, function_edge_type),
     ARRAY(samples, sample_count, sample_type),
