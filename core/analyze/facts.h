@@ -557,10 +557,21 @@ struct ks_mean_step {
     struct ks_trip_cost trips;        /* of tensors to the host and back */
 };
 
+/* What curves of a recording say of the limit of CPU time while the steps of a source ran. A
+ * window of 0: nothing, or the source says it itself. */
+struct ks_throttle_fact {
+    int64_t window_ns;
+    int64_t cores;        /* of the machine; 0 unknown */
+    double limit_cores;   /* that the control group may use */
+    double periods_share; /* of the kernel's periods, those in which it was held back */
+    double held_cores;    /* on so many cores, as a mean over the window */
+};
+
 struct ks_source_fact {
     int64_t delay_ns_min;  /* as in the links; KS_UNKNOWN */
     int64_t row_cost_ns;   /* as below */
     int64_t unprofiled_ns; /* step time outside of the recording; 0 unknown */
+    struct ks_throttle_fact throttle;
 };
 
 /* Rows of `steps` that belong to a source. */
