@@ -64,6 +64,8 @@ def _start_source(word, name):
         source = getattr(extension, name)()
         source.start()
         _running.append(source)
+        if hasattr(source, "_lets_go"):
+            source._lets_go()  # the program's own goes first
     except Exception as failure:
         _leave_reason(f"Not recorded: {word}: {failure}")
 

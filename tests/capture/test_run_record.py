@@ -174,6 +174,38 @@ def test_profilers_of_the_program_go_first(tmp_path):
     assert with_us.stdout == without.stdout == "(1, 1) (10, 10)\n"
 
 
+def test_ours_in_the_program_go_first(tmp_path):
+    """A program that uses FunctionProfiler and StackSampler itself gets what it gets without."""
+    source = """
+    import time
+    import kinetoscope as ks
+    def before(): pass
+    def inside(): return [len("x") for _ in range(10)]
+    def after(): pass
+    before()
+    for _ in range(2):
+        with ks.FunctionProfiler() as profiler:
+            inside()
+        after()
+    found = {key[2]: value[:2] for key, value in profiler.stats().items()}
+    print(found["inside"], found["<built-in method builtins.len>"])
+    with ks.StackSampler(rate_hz=50) as sampler:
+        print(sampler.is_on, sampler.counts()["rate_hz"])
+        time.sleep(0.1)
+    time.sleep(0.3)
+    """
+    with_us = run(tmp_path, source)
+    found = functions(tmp_path)
+    assert found["before"]["calls"] == 1 and found["after"]["calls"] == 2
+    rates = {row["thread"] for row in report(tmp_path)["samples"] if row["name"] == "<module>"}
+    assert rates == {"MainThread"}
+    (tmp_path / "out").rename(tmp_path / "first")
+    without = run(tmp_path, source, record=None)
+    assert with_us.stdout == without.stdout == "(1, 1) (10, 10)\nTrue 50\n"
+    reasons = list((tmp_path / "first").glob("kscope-recording.*"))
+    assert reasons == []
+
+
 TRAIN = """
 import torch
 from torch.utils.data import DataLoader, Dataset
