@@ -327,3 +327,30 @@ def test_recordings_and_traces_are_on_one_clock(tmp_path):
         if begin - slack_ns <= at and at + dur <= begin + length + slack_ns
     ]
     assert len(inside) == 20, "one in each recorded step"
+
+
+RANKS = """
+import torch.distributed as dist
+
+def work():
+    return sum(range(1000))
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    for _ in range(5):
+        work()
+    dist.barrier()
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+def test_each_rank_has_a_recording(tmp_path):
+    """Those of torchrun, and its agent, which has no rank."""
+    torchrun = ["-m", "torch.distributed.run", "--nproc_per_node=2"]
+    run(tmp_path, RANKS, python=torchrun, record="functions,samples")
+    document = report(tmp_path)
+    assert sorted(row["rank"] for row in document["inputs"] if row["rank"] is not None) == [0, 1]
+    assert len(document["inputs"]) == 3
+    assert functions(tmp_path)["work"]["calls"] == 10, "of both"
+    assert {row["rank"] for row in document["samples"]} >= {0, 1}
