@@ -19,7 +19,7 @@ configure = @test -f $(1)/build.ninja || { echo "configuring $(1)/"; \
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch \
-	test-all test-asan tsan torture bless fuzz fuzz-long fuzz-smoke bench bench-full \
+	test-all test-asan tsan torture bless golden-rules fuzz fuzz-long fuzz-smoke bench bench-full \
 	bench-compare format format-check tidy layers docs ci device-bundle device-test faults \
 	faults-gpu clean
 
@@ -98,6 +98,11 @@ tsan: ## C unit tests under the thread sanitizer
 bless: build ## rewrite the expected output of a golden case: make bless CASE=area/case
 	@test -n "$(CASE)" || { echo "usage: make bless CASE=area/case" >&2; exit 2; }
 	@$(PYTHON) tests/golden/run_golden.py --bless $(CASE)
+
+golden-rules: ## write the golden cases of all rules from their descriptions
+	@tools/setup.sh test
+	@rm -rf tests/golden/rules/*/
+	@$(PYTHON) tests/support/write_rule_cases.py
 
 # Inputs are short, because most of the time is spent on the long ones; choosing by how rare what an
 # input reaches is takes a third of it.

@@ -14,7 +14,4 @@ bool ks_decode_loop_explains_growth(const struct ks_facts *facts, int64_t bytes)
  * 5% of the step and more? serve.host_gap reports that, host.python_gap leaves it alone. */
 bool ks_decode_loop_has_gap(const struct ks_facts *facts);
 
-/* Sets the steps, at most KS_COST_STEPS_MAX. */
-void ks_decode_loop_set_steps(struct ks_where *where, const int64_t *steps, size_t count);
-
 #endif

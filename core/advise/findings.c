@@ -36,6 +36,13 @@ static enum ks_confidence confidence_of(const struct ks_saving *saving)
                : KS_CONFIDENCE_LOW;
 }
 
+/* What is saved when nobody records is part of a step that nobody recorded. */
+static int64_t unprofiled_step_ns(const struct ks_facts *facts, int64_t step_ns)
+{
+    int64_t most_ns = facts->mean_step.unprofiled_most_ns;
+    return most_ns > 0 && most_ns < step_ns ? most_ns : step_ns;
+}
+
 /* No finding promises more than the whole step, or less than nothing. */
 static void clamp_saving(struct ks_saving *saving, int64_t step_ns)
 {
@@ -85,7 +92,7 @@ enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_fac
     int64_t step_ns = mean_step_ns(facts);
     *added = *finding;
     added->impact = finding->rule->impact;
-    clamp_saving(&added->saving, step_ns);
+    clamp_saving(&added->saving, unprofiled_step_ns(facts, step_ns));
     clamp_saving(&added->saving_in_trace, step_ns);
     added->saving_alone = added->saving;
     added->saving_alone_in_trace = added->saving_in_trace;
@@ -345,11 +352,22 @@ void ks_findings_set_time_place(struct ks_where *where, const struct ks_facts *f
     }
 }
 
+void ks_findings_set_rank(struct ks_where *where, const struct ks_facts *facts, uint32_t source)
+{
+    int64_t rank = ks_trace_source(facts->trace, source)->rank;
+    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+}
+
+void ks_findings_set_steps(struct ks_where *where, const int64_t *steps, size_t count)
+{
+    where->step_count = count < KS_FINDING_STEPS_MAX ? count : KS_FINDING_STEPS_MAX;
+    memcpy(where->steps, steps, where->step_count * sizeof(*steps));
+}
+
 void ks_findings_set_source(struct ks_where *where, const struct ks_facts *facts, uint32_t source)
 {
     struct ks_step_range range = facts->step_ranges[source];
-    int64_t rank = ks_trace_source(facts->trace, source)->rank;
-    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    ks_findings_set_rank(where, facts, source);
     where->step_count = 0;
     for (size_t i = range.begin; i < range.end && where->step_count < KS_FINDING_STEPS_MAX; i++) {
         if (facts->steps[i].is_complete) {

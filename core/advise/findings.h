@@ -105,6 +105,10 @@ void ks_findings_set_place(struct ks_where *where, const struct ks_facts *facts,
  * (KS_TIME_ANY_SOURCE), when frames tell. */
 void ks_findings_set_time_place(struct ks_where *where, const struct ks_facts *facts,
                                 uint32_t source, enum ks_time_kind kind);
+/* Sets the rank, if a source has one. */
+void ks_findings_set_rank(struct ks_where *where, const struct ks_facts *facts, uint32_t source);
+/* Sets the steps, as many as there is room for. */
+void ks_findings_set_steps(struct ks_where *where, const int64_t *steps, size_t count);
 /* Sets the rank of a source, when it is known, and its first complete steps. */
 void ks_findings_set_source(struct ks_where *where, const struct ks_facts *facts, uint32_t source);
 /* How much it weighs, when findings are settled. */

@@ -72,7 +72,8 @@ int64_t ks_gpu_step_small_copies_high_ns(const struct ks_mean_step *mean)
 int64_t ks_gpu_step_host_code_ns(const struct ks_mean_step *mean)
 {
     int64_t code_ns = mean->idle_by_cause_ns[KS_IDLE_HOST_CODE];
-    return code_ns > mean->idle_ns / 2 ? code_ns : 0;
+    int64_t others_ns = mean->idle_ns - mean->idle_by_cause_ns[KS_IDLE_DATA];
+    return code_ns > others_ns / 2 ? code_ns : 0;
 }
 
 int64_t ks_gpu_step_trips_ns(const struct ks_mean_step *mean)
@@ -191,6 +192,58 @@ enum ks_status ks_gpu_step_what_if_device(const struct ks_facts *facts,
     return KS_OK;
 }
 
+enum ks_status ks_gpu_step_what_if_dropped(const struct ks_facts *facts, unsigned sure_marks,
+                                           unsigned most_marks, struct ks_finding *finding,
+                                           struct ks_err *err)
+{
+    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
+    struct ks_replay_change sure = before;
+    struct ks_replay_change most = before;
+    sure.drop = sure_marks;
+    most.drop = most_marks;
+    return ks_gpu_step_what_if(facts, &before, &sure, &most, finding, err);
+}
+
+static void scale(struct ks_saving *saving, double low, double high)
+{
+    saving->low_ns = ks_gpu_step_part(saving->low_ns, low);
+    saving->high_ns = ks_gpu_step_part(saving->high_ns, high);
+}
+
+enum ks_status ks_gpu_step_what_if_fewer_collectives(const struct ks_facts *facts, double low,
+                                                     double high, struct ks_finding *finding,
+                                                     struct ks_err *err)
+{
+    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
+    struct ks_replay_change sure = before;
+    struct ks_replay_change most = before;
+    sure.drop = most.drop = KS_REPLAY_COLLECTIVE;
+    sure.keeps_collectives = true;
+    KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, finding, err));
+    scale(&finding->saving, low, high);
+    scale(&finding->saving_in_trace, low, high);
+    return KS_OK;
+}
+
+int64_t ks_gpu_step_real_ns(const struct ks_mean_step *mean)
+{
+    return mean->unprofiled_ns > 0  ? mean->unprofiled_ns
+           : mean->predicted_ns > 0 ? mean->predicted_ns
+                                    : mean->step_ns;
+}
+
+double ks_gpu_step_fill(const struct ks_facts *facts)
+{
+    double filled_ns = 0;
+    double busy_ns = 0;
+    for (size_t i = 0; i < facts->device_count; i++) {
+        const struct ks_device_fact *device = &facts->devices[i];
+        filled_ns += device->sm_efficiency * (double)device->span_ns;
+        busy_ns += (double)device->busy_ns;
+    }
+    return filled_ns / busy_ns;
+}
+
 int32_t ks_gpu_step_capability(const struct ks_facts *facts)
 {
     int32_t highest = -1;
@@ -214,9 +267,7 @@ bool ks_gpu_step_is_worth(const struct ks_facts *facts, const struct ks_finding 
 void ks_gpu_step_set_work(struct ks_where *where, const struct ks_facts *facts,
                           const struct ks_work_cost *cost, struct ks_strid op)
 {
-    _Static_assert((int)KS_COST_STEPS_MAX <= (int)KS_FINDING_STEPS_MAX, "all fit");
-    memcpy(where->steps, cost->steps, cost->step_count * sizeof(*cost->steps));
-    where->step_count = cost->step_count;
+    ks_findings_set_steps(where, cost->steps, cost->step_count);
     where->op = op;
     ks_findings_set_place(where, facts, op, KS_PLACE_OPERATOR);
 }

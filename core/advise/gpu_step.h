@@ -65,6 +65,22 @@ enum ks_status ks_gpu_step_what_if_device(const struct ks_facts *facts,
                                           struct ks_finding *finding, struct ks_err *err)
     KS_MUST_CHECK;
 
+/* The same without operators of these marks: those that go in any case, and those at most. */
+enum ks_status ks_gpu_step_what_if_dropped(const struct ks_facts *facts, unsigned sure_marks,
+                                           unsigned most_marks, struct ks_finding *finding,
+                                           struct ks_err *err) KS_MUST_CHECK;
+
+/* The same without the operators that start collectives: parts `low` of the time when the
+ * collectives run all the same, and `high` of that without them. */
+enum ks_status ks_gpu_step_what_if_fewer_collectives(const struct ks_facts *facts, double low,
+                                                     double high, struct ks_finding *finding,
+                                                     struct ks_err *err) KS_MUST_CHECK;
+
+/* The step without the profiler, as measured, else as predicted, as far as that is known. */
+int64_t ks_gpu_step_real_ns(const struct ks_mean_step *mean);
+/* Part of the multiprocessors that is filled while some device works; NaN: unknown. */
+double ks_gpu_step_fill(const struct ks_facts *facts);
+
 /* Highest compute capability of the trace's GPUs, major part; -1: no file says it. */
 int32_t ks_gpu_step_capability(const struct ks_facts *facts);
 

@@ -35,8 +35,6 @@ static struct kernels look_at(const struct ks_facts *facts)
 {
     int64_t total_ns = 0;
     int64_t calls = 0;
-    double filled_ns = 0;
-    double busy_ns = 0;
     for (size_t i = 0; i < facts->kernel_count; i++) {
         const struct ks_kernel_fact *kernel = &facts->kernels[i];
         if (kernel->category == KS_CATEGORY_KERNEL && !kernel->is_communication) {
@@ -44,13 +42,8 @@ static struct kernels look_at(const struct ks_facts *facts)
             calls = ks_sum_add(calls, kernel->calls);
         }
     }
-    for (size_t i = 0; i < facts->device_count; i++) {
-        const struct ks_device_fact *device = &facts->devices[i];
-        filled_ns += device->sm_efficiency * (double)device->span_ns;
-        busy_ns += (double)device->busy_ns;
-    }
     return (struct kernels){.mean_ns = calls > 0 ? total_ns / calls : 0,
-                            .fill = filled_ns / busy_ns};
+                            .fill = ks_gpu_step_fill(facts)};
 }
 
 /* Batches of so many times the size keep the GPU busy as long as the host takes to launch. */

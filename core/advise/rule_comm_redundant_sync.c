@@ -24,21 +24,9 @@ static enum ks_status set_savings(const struct ks_facts *facts, struct ks_findin
                                   struct ks_err *err)
 {
     const struct ks_gradient_fact *gradients = &facts->comm.gradients;
-    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
     double passes = (double)gradients->micro_batches;
     double part = (passes - 1) / passes;
-    struct ks_replay_change sure = before;
-    sure.drop = KS_REPLAY_COLLECTIVE;
-    sure.keeps_collectives = true;
-    struct ks_replay_change most = before;
-    most.drop = KS_REPLAY_COLLECTIVE;
-    KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, finding, err));
-    struct ks_saving *savings[] = {&finding->saving, &finding->saving_in_trace};
-    for (size_t i = 0; i < KS_COUNT_OF(savings); i++) {
-        savings[i]->low_ns = ks_gpu_step_part(savings[i]->low_ns, part);
-        savings[i]->high_ns = ks_gpu_step_part(savings[i]->high_ns, part);
-    }
-    return KS_OK;
+    return ks_gpu_step_what_if_fewer_collectives(facts, part, part, finding, err);
 }
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,

@@ -33,27 +33,13 @@ static double buckets_needed(const struct ks_gradient_fact *gradients)
     return ceil(gradients->small_bytes / (BUCKET_MIB * 1024.0 * 1024.0)) + 1;
 }
 
-static void scale(struct ks_saving *saving, double low, double high)
-{
-    saving->low_ns = ks_gpu_step_part(saving->low_ns, low);
-    saving->high_ns = ks_gpu_step_part(saving->high_ns, high);
-}
-
 static enum ks_status set_savings(const struct ks_facts *facts, struct ks_finding *finding,
                                   struct ks_err *err)
 {
     const struct ks_gradient_fact *gradients = &facts->comm.gradients;
-    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
     double part = (gradients->small - buckets_needed(gradients)) / gradients->count;
-    struct ks_replay_change sure = before;
-    sure.drop = KS_REPLAY_COLLECTIVE;
-    sure.keeps_collectives = true;
-    struct ks_replay_change most = before;
-    most.drop = KS_REPLAY_COLLECTIVE;
-    KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, finding, err));
-    scale(&finding->saving, part, part * (1 + host_extra));
-    scale(&finding->saving_in_trace, part, part * (1 + host_extra));
-    return KS_OK;
+    return ks_gpu_step_what_if_fewer_collectives(facts, part, part * (1 + host_extra), finding,
+                                                 err);
 }
 
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,

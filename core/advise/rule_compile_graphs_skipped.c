@@ -92,8 +92,7 @@ static void raise_saving(const struct ks_facts *facts, struct ks_finding *findin
 {
     const struct ks_mean_step *mean = &facts->mean_step;
     const struct ks_saving *traced = &finding->saving_in_trace;
-    int64_t real_ns = mean->unprofiled_ns > 0 ? mean->unprofiled_ns : mean->predicted_ns;
-    double part = mean->step_ns > 0 ? (double)real_ns / (double)mean->step_ns : 1;
+    double part = mean->step_ns > 0 ? (double)ks_gpu_step_real_ns(mean) / (double)mean->step_ns : 1;
     part = part < 1 ? part : 1;
     int64_t kernels_ns = ks_gpu_step_part(KERNEL_NS, facts->work.compiled.single.launches);
     int64_t low_ns = ks_gpu_step_part(traced->low_ns, part);

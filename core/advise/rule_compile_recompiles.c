@@ -116,9 +116,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     /* Compiled code is looked for where the program calls it; names of regions change. */
     struct ks_strid lookup = ks_trace_str_find(facts->trace, KS_STR("TorchDynamo Cache Lookup"));
     ks_findings_set_place(&finding.where, facts, lookup, KS_PLACE_OPERATOR);
-    for (size_t i = 0; i < compiles->step_count && i < KS_FINDING_STEPS_MAX; i++) {
-        finding.where.steps[finding.where.step_count++] = compiles->steps[i];
-    }
+    ks_findings_set_steps(&finding.where, compiles->steps, compiles->step_count);
     return ks_findings_add(out, facts, &finding, err);
 }
 

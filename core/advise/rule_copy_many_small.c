@@ -1,6 +1,6 @@
 /* Rule copy.many_small: many tiny copies between host and GPU, each with the cost of a call.
  *
- * Claim: at least 20 copies a step of at most 4 KiB (values read by .item() are
+ * Claim: at least 20 copies a step of at most 64 KiB (values read by .item() are
  * sync.host), whose operators take at least 5% of the step.
  *
  * Evidence: copies by operator (docs/analyses/syncs.md), host time of the operators.
@@ -21,12 +21,8 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     const struct ks_mean_step *mean = &facts->mean_step;
     const struct ks_step_cost *copies = &mean->small_copies;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_copy_many_small);
-    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
-    struct ks_replay_change sure = before;
-    sure.drop = KS_REPLAY_SMALL_COPY;
-    struct ks_replay_change most = before;
-    most.drop = KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED | KS_REPLAY_BETWEEN;
-    KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, &finding, err));
+    const unsigned most = KS_REPLAY_SMALL_COPY | KS_REPLAY_SMALL_PREPARED | KS_REPLAY_BETWEEN;
+    KS_TRY(ks_gpu_step_what_if_dropped(facts, KS_REPLAY_SMALL_COPY, most, &finding, err));
     if (!ks_gpu_step_is_gain(&finding, check)) {
         return KS_OK;
     }

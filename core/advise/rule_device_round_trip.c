@@ -39,12 +39,8 @@ static void take(int64_t *ns, int64_t taken_ns)
 static enum ks_status set_savings(const struct ks_facts *facts, struct ks_finding *finding,
                                   struct ks_err *err)
 {
-    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
-    struct ks_replay_change sure = before;
-    sure.drop = KS_REPLAY_ROUND_TRIP;
-    struct ks_replay_change most = before;
-    most.drop = KS_REPLAY_ROUND_TRIP | KS_REPLAY_BETWEEN;
-    KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, finding, err));
+    const unsigned most = KS_REPLAY_ROUND_TRIP | KS_REPLAY_BETWEEN;
+    KS_TRY(ks_gpu_step_what_if_dropped(facts, KS_REPLAY_ROUND_TRIP, most, finding, err));
     int64_t remains_ns = launching_ns(&facts->mean_step.trips);
     take(&finding->saving.low_ns, remains_ns);
     take(&finding->saving_in_trace.low_ns, remains_ns);
@@ -55,12 +51,9 @@ static void write_place(const struct ks_facts *facts, const struct ks_round_trip
                         struct ks_finding *finding)
 {
     struct ks_where *where = &finding->where;
-    int64_t rank = ks_trace_source(facts->trace, trip->source)->rank;
-    where->rank = rank < 0 ? KS_UNKNOWN : rank;
     where->op = trip->op;
-    for (size_t i = 0; i < trip->step_count && i < KS_FINDING_STEPS_MAX; i++) {
-        where->steps[where->step_count++] = trip->steps[i];
-    }
+    ks_findings_set_rank(where, facts, trip->source);
+    ks_findings_set_steps(where, trip->steps, trip->step_count);
     if (trip->site && trip->site->place) {
         where->file = trip->site->place->file;
         where->line = trip->site->place->line;

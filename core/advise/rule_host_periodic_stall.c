@@ -6,6 +6,9 @@
  * host's or the data's explains at least half of what they take more; and that is at least 3% of
  * the mean step.
  *
+ * Fewer of them are enough where steps were timed behind the window, and at least two long ones lie
+ * evenly among these: the one or two of the window say why, and theirs is the distance.
+ *
  * Evidence: true steps, idle time by cause (docs/analyses/idle.md). Stalls that the recording makes
  * itself, when it writes a buffer, are idle time of the profiler and do not count.
  *
@@ -47,6 +50,7 @@ struct stall {
     size_t last;
     size_t period;
     bool is_even;
+    bool is_timed;     /* the period is that of steps behind the window */
     int64_t excess_ns; /* all outliers together */
     int64_t host_ns;   /* idle time of theirs, less that of usual steps */
 };
@@ -119,12 +123,29 @@ static struct stall find_stall(const struct ks_facts *facts, struct ks_step_rang
     return stall;
 }
 
+/* What steps behind the window say when it has one or two long ones. */
+static void ask_timed_steps(const struct ks_source *source, struct stall *stall)
+{
+    size_t period = (size_t)source->unprofiled_period;
+    bool fits = stall->outliers == 1 || (stall->outliers == 2 && stall->period == period);
+    if (fits && period >= PERIOD_MIN) {
+        stall->period = period;
+        stall->is_timed = true;
+    }
+}
+
+static int64_t excess_per_step(const struct stall *stall)
+{
+    size_t steps = stall->is_timed ? stall->outliers * stall->period : stall->steps;
+    return stall->excess_ns / (int64_t)steps;
+}
+
 static bool is_periodic(const struct ks_facts *facts, const struct stall *stall)
 {
-    return stall->outliers >= OUTLIERS_MIN && stall->is_even && stall->period >= PERIOD_MIN &&
+    bool is_even = stall->outliers >= OUTLIERS_MIN && stall->is_even && stall->period >= PERIOD_MIN;
+    return (is_even || stall->is_timed) &&
            (double)stall->host_ns >= explained_min * (double)stall->excess_ns &&
-           (double)stall->excess_ns / (double)stall->steps >=
-               share_min * ks_cpu_step_mean_ns(facts);
+           (double)excess_per_step(stall) >= share_min * ks_cpu_step_mean_ns(facts);
 }
 
 /* The step with frames tells who is to blame when it is one of the long ones. */
@@ -213,6 +234,16 @@ static enum ks_status find_region(const struct ks_facts *facts, const struct sta
     return KS_OK;
 }
 
+/* Bytes of a text that fit, without a character that is cut. */
+static int fit(struct ks_str text, size_t most)
+{
+    size_t len = text.len < most ? text.len : most;
+    while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xC0) == 0x80) {
+        len--;
+    }
+    return (int)len;
+}
+
 /* "what runs every 4 steps", or what the program calls it. */
 static const char *name_cause(const struct stall *stall, const struct region_use *most,
                               const struct ks_facts *facts, struct ks_findings *out)
@@ -223,8 +254,7 @@ static const char *name_cause(const struct stall *stall, const struct region_use
     struct ks_str name = ks_trace_str(facts->trace, most->region->name);
     struct ks_str category = ks_trace_str(facts->trace, most->region->category);
     return ks_findings_text(out, "the region \"%.*s\" (%.*s), which runs every %zu steps",
-                            (int)(name.len < 80 ? name.len : 80), name.ptr,
-                            (int)(category.len < 40 ? category.len : 40), category.ptr,
+                            fit(name, 80), name.ptr, fit(category, 40), category.ptr,
                             stall->period);
 }
 
@@ -234,8 +264,7 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
 {
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_host_periodic_stall);
     struct ks_where *where = &finding.where;
-    int64_t rank = ks_trace_source(facts->trace, source)->rank;
-    int64_t excess_ns = stall->excess_ns / (int64_t)stall->steps;
+    int64_t excess_ns = excess_per_step(stall);
     int64_t timed_ns = ks_trace_source(facts->trace, source)->unprofiled_stall_ns;
     finding.saving_in_trace = (struct ks_saving){excess_ns / 2, excess_ns};
     excess_ns = timed_ns > 0 ? timed_ns / (int64_t)stall->period : excess_ns;
@@ -262,7 +291,7 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
         {"region_longer_by", most.region ? (double)region_excess(stall, &most) : 0.0, "ns"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence) - (most.region ? 0 : 1));
-    where->rank = rank < 0 ? KS_UNKNOWN : rank;
+    ks_findings_set_rank(where, facts, source);
     write_place(stall, source, facts, where);
     for (size_t i = stall->first; i <= stall->last && where->step_count < KS_FINDING_STEPS_MAX;
          i += stall->period) {
@@ -285,6 +314,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     }
     for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
         struct stall stall = find_stall(facts, facts->step_ranges[i], values);
+        ask_timed_steps(ks_trace_source(facts->trace, i), &stall);
         most = stall.steps > most ? stall.steps : most;
         if (is_periodic(facts, &stall)) {
             return report(&stall, i, facts, out, err);

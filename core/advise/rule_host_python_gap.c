@@ -2,12 +2,11 @@
  * works, holds the training thread up.
  *
  * Claim: the GPU idles for at least 5% of the step while the host runs code outside of operators,
- * and this is more than half of all idle time. Code that only one rank runs, for which the others
- * wait, is ranks.straggler; code directly before memory is freed is memory.allocator_churn; code
- * most of which cuts text into tokens is input.tokenize_inline; code
- * between iterations of an engine that decodes is serve.host_gap. Without
- * a GPU: for 5% of the step, in the median step too, no operator runs at all in stretches of 200 us
- * and more.
+ * and this is more than half of the idle time in which it does not load data. Code that only one
+ * rank runs, for which the others wait, is ranks.straggler; code directly before memory is freed is
+ * memory.allocator_churn; code most of which cuts text into tokens is input.tokenize_inline; code
+ * between iterations of an engine that decodes is serve.host_gap. Without a GPU: for 5% of the
+ * step, in the median step too, no operator runs at all in stretches of 200 us and more.
  *
  * Evidence: idle time by cause (docs/analyses/idle.md): host_code against the rest.
  *

@@ -26,18 +26,11 @@
 enum { SURELY_TOGETHER = 8 };
 
 static const double idle_share_min = 0.5;
-static const double share_min = 0.10;
 
 /* Part of the multiprocessors that is filled while the device works; 1: unknown. */
 static double fill_of(const struct ks_facts *facts)
 {
-    double filled_ns = 0;
-    double busy_ns = 0;
-    for (size_t i = 0; i < facts->device_count; i++) {
-        filled_ns += facts->devices[i].sm_efficiency * (double)facts->devices[i].span_ns;
-        busy_ns += (double)facts->devices[i].busy_ns;
-    }
-    double fill = filled_ns / busy_ns;
+    double fill = ks_gpu_step_fill(facts);
     return fill >= 0 && fill < 1 ? fill : 1;
 }
 
@@ -85,16 +78,13 @@ static void write_fix(const struct ks_facts *facts, struct ks_findings *out,
                         "scores = model(**batch.to(device))  # not once for each text";
 }
 
+/* Worth it in any case: of two inputs that could go together half of the step can go. */
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
-                             struct ks_check *check, struct ks_err *err)
+                             struct ks_err *err)
 {
     const struct ks_single_cost *singles = &facts->work.singles;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_inference_unbatched);
     KS_TRY(find_saving(facts, &finding, err));
-    if (!ks_gpu_step_is_worth(facts, &finding, share_min)) {
-        check->reason = "one batch of all inputs would save less than 10 % of the step";
-        return KS_OK;
-    }
     /* More work for each launch is what these would say, too. */
     finding.group = ks_rule_launch_bound.id;
     write_fix(facts, out, &finding);
@@ -107,7 +97,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         {"filled", fill_of(facts), "share"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
-    ks_decode_loop_set_steps(&finding.where, singles->steps, singles->step_count);
+    ks_findings_set_steps(&finding.where, singles->steps, singles->step_count);
     finding.where.op = singles->op;
     ks_findings_set_place(&finding.where, facts, singles->op, KS_PLACE_OPERATOR);
     return ks_findings_add(out, facts, &finding, err);
@@ -127,7 +117,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         check->reason = "one input at a time keeps the GPU at work for half of the step";
         return KS_OK;
     }
-    return report(facts, out, check, err);
+    return report(facts, out, err);
 }
 
 const struct ks_rule ks_rule_inference_unbatched = {

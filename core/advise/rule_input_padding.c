@@ -3,9 +3,10 @@
  * Claim: at least 20% of the tokens that the loader hands over are padding, and without them the
  * step would be at least 5% shorter.
  *
- * Evidence: attention masks of the batches of the window, as `kscope run` counted them: their
- * elements, those that are left if each batch ends with its longest row, and those that are no
- * padding. A trace alone cannot tell padding from text.
+ * Evidence: attention masks of the batches of the window, or token ids that end with a value that
+ * occurs nowhere else, as `kscope run` counted them: their elements, those that are left if each
+ * batch ends with its longest row, and those that are no padding. A trace alone cannot tell padding
+ * from text.
  *
  * Saving, per step: GPU work outside of optimizers and collectives takes time with the tokens.
  * High: a replay of the recorded steps in which the part of the padding goes. Low: one in which
@@ -191,8 +192,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     struct masks masks = add_up(facts);
     if (masks.batches <= 0) {
         check->state = KS_CHECK_COULD_NOT;
-        check->reason =
-            "no batch with an attention_mask was seen; `kscope run` notes them in DataLoaders";
+        check->reason = "no batch of padded text was seen; `kscope run` notes them in DataLoaders";
         return KS_OK;
     }
     double padding = 1 - masks.tokens / masks.slots;

@@ -14,6 +14,9 @@
  * - on a CPU run operators inside the loader go on competing for the same cores,
  * - of a loader in the training process, the step in the middle counts, when that is less than the
  *   mean: one pause among many short waits is not what workers cure.
+ * Where the step was timed without the profiler, of a rank with a GPU, low is no more than that
+ * time less the recorded rest, and high no less than that, but no more than the time less the work
+ * of the GPU.
  * `saving_in_trace` is the same without the first correction. Where workers use most of the cores
  * already, more of them help nobody, and low is nothing.
  *
@@ -150,6 +153,25 @@ static struct ks_saving estimate(const struct per_step *mean, bool is_single_pro
     int64_t cpu_ns = at_least_zero(mean->loader_cpu_ns - mean->loader_cost_ns);
     return (struct ks_saving){surely_saved(mean, is_single_process, wait_ns, rest_ns, cpu_ns),
                               mean->idle_ns};
+}
+
+/* With the long steps in which workers start; 0 unknown. */
+static int64_t unprofiled_step_ns(const struct ks_facts *facts, uint32_t source)
+{
+    int64_t middle_ns = facts->sources[source].unprofiled_ns;
+    int64_t mean_ns = ks_trace_source(facts->trace, source)->unprofiled_mean_ns;
+    return middle_ns > 0 && mean_ns > middle_ns ? mean_ns : middle_ns;
+}
+
+/* Where the step was timed without the profiler: what loading leaves of it is no more than the
+ * recorded rest, and no less than the work of the device. */
+static void fit_to_unprofiled(const struct per_step *mean, int64_t step_ns,
+                              struct ks_saving *saving)
+{
+    int64_t least_ns = at_least_zero(step_ns - mean->rest_ns);
+    int64_t most_ns = at_least_zero(step_ns - mean->device_busy_ns);
+    saving->low_ns = smaller(saving->low_ns, least_ns);
+    saving->high_ns = smaller(saving->high_ns > least_ns ? saving->high_ns : least_ns, most_ns);
 }
 
 static struct ks_saving estimate_in_trace(const struct per_step *mean, bool is_single_process)
@@ -418,6 +440,10 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_input
     struct per_step mean = divide(facts, input, middle_ns);
     finding->saving = estimate(&mean, input->is_single_process);
     finding->saving_in_trace = estimate_in_trace(&mean, input->is_single_process);
+    int64_t unprofiled_ns = unprofiled_step_ns(facts, input->source);
+    if (mean.has_gpu && unprofiled_ns > 0) {
+        fit_to_unprofiled(&mean, unprofiled_ns, &finding->saving);
+    }
     mean.is_full = !input->is_single_process && fill_cores(use);
     if (mean.is_full) {
         finding->saving.low_ns = finding->saving_in_trace.low_ns = 0;

@@ -79,7 +79,7 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
         {"keys_and_values", prefixes->cache_bytes, "bytes"},
     };
     ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
-    ks_decode_loop_set_steps(&finding.where, prefixes->steps, prefixes->step_count);
+    ks_findings_set_steps(&finding.where, prefixes->steps, prefixes->step_count);
     finding.where.op = prefixes->op;
     ks_findings_set_place(&finding.where, facts, prefixes->op, KS_PLACE_OPERATOR);
     return ks_findings_add(out, facts, &finding, err);

@@ -53,7 +53,7 @@ static int64_t launches_ns(const struct ks_facts *facts, double kept)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
     const struct ks_cast_cost *cost = &facts->work.casts;
-    int64_t host_ns = mean->unprofiled_ns > 0 ? mean->unprofiled_ns : mean->predicted_ns;
+    int64_t host_ns = ks_gpu_step_real_ns(mean);
     double gone = (1 - kept) * (cost->cost.launches + cost->gradients.launches);
     if (host_ns <= mean->busy_ns || !(mean->launches > 0)) {
         return 0;

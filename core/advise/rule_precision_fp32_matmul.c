@@ -2,37 +2,51 @@
  * cores.
  *
  * Claim: kernels of matrix products and convolutions that compute in fp32 without tensor cores take
- * at least 10% of the step, on a GPU of compute capability 8.0 or newer (tf32, bf16).
+ * at least 10% of the step, on a GPU of compute capability 8.0 or newer (tf32, bf16), and a step
+ * with tensor cores would be at least 5% shorter: where the host limits it, it would not.
  *
- * Evidence: kernels by name: gemm or conv together with simt, sgemm or ffma.
+ * Evidence: kernels by name: gemm or conv together with simt, sgemm or ffma. Those that attention
+ * in single operators makes out of 16 bits are left to attention.backend.
  *
- * Saving, per step: K is their part of the GPU's busy time. Peak rates of dense products
- * (vendor's tables, TFLOP/s; fp32, tf32, bf16): A100 19.5, 156, 312; H100 67, 495, 989; L4 30, 60,
- * 121.
- * So tf32 is 2 to 8 times and bf16 4 to 16 times as fast. Low keeps 1/4 of K (half of the tf32 peak
- * of the large ones), high 1/20 of K (the bf16 peak) and half of the other GPU time, since what
- * lies between products moves half the bytes. Measured with bf16: 85.6 of 94.8 ms, 101 of 118 ms.
+ * Saving, per step: replays of the recorded steps in which these kernels take a part of their
+ * time. Peak rates of dense products (vendor's tables, TFLOP/s; fp32, tf32, bf16): A100 19.5, 156,
+ * 312; H100 67, 495, 989; L4 30, 60, 121. So tf32 is 2 to 8 times and bf16 4 to 16 times as fast.
+ * Low keeps 1/4 of their time (half of the tf32 peak of the large ones), high 1/20 (the bf16 peak)
+ * and half of that of other kernels, since what lies between products moves half the bytes.
+ * Measured with bf16: 85.6 of 94.8 ms, 101 of 118 ms.
  *
  * Silent when: gpu_step.c sees an obstacle, or no file says what GPU it was.
  */
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
+#include "analyze/kernel_precision.h"
 #include "measure/sum.h"
 
 static const double share_min = 0.10;
+static const double saving_share_min = 0.05;
 static const double kept_at_most = 0.25;
 static const double kept_at_least = 0.05;
+static const double other_kept_at_least = 0.5;
 
 enum { CAPABILITY_MIN = 8 };
 
 static bool is_fp32_product(const struct ks_facts *facts, const struct ks_kernel_fact *kernel)
 {
-    struct ks_str name = ks_trace_str(facts->trace, kernel->name);
-    bool is_product =
-        ks_str_contains(name, KS_STR("gemm")) || ks_str_contains(name, KS_STR("conv"));
-    bool is_plain = ks_str_contains(name, KS_STR("simt")) ||
-                    ks_str_contains(name, KS_STR("ffma")) || ks_str_contains(name, KS_STR("sgemm"));
-    return kernel->category == KS_CATEGORY_KERNEL && is_product && is_plain;
+    return kernel->category == KS_CATEGORY_KERNEL &&
+           ks_kernel_is_fp32_product(ks_trace_str(facts->trace, kernel->name));
+}
+
+/* Of all GPU time, what attention in single operators, which casts what it is given to fp32, spends
+ * on products: two forward and four backward. That is attention.backend's. */
+static double attention_share(const struct ks_facts *facts)
+{
+    const struct ks_attention_cost *math = &facts->work.attention[KS_ATTENTION_MATH];
+    if (!math->is_half || facts->mean_step.busy_ns <= 0) {
+        return 0;
+    }
+    int64_t products_ns = ks_sum_scale(math->product_device_ns, 3);
+    products_ns = products_ns < math->cost.device_ns ? products_ns : math->cost.device_ns;
+    return (double)products_ns / (double)facts->mean_step.busy_ns;
 }
 
 /* Their part of all GPU time, and the largest of them. */
@@ -49,21 +63,37 @@ static double fp32_share(const struct ks_facts *facts, const struct ks_kernel_fa
             *worst = *worst ? *worst : kernel; /* kernels come in order of time */
         }
     }
-    return all_ns > 0 ? (double)fp32_ns / (double)all_ns : 0;
+    double share = all_ns > 0 ? (double)fp32_ns / (double)all_ns - attention_share(facts) : 0;
+    return share > 0 ? share : 0;
+}
+
+static struct ks_replay_change on_tensor_cores(double products, double others)
+{
+    struct ks_replay_change change = KS_REPLAY_UNCHANGED;
+    change.shrinks[0] =
+        (struct ks_replay_shrink){.marks = KS_REPLAY_FP32, .host_part = 1, .work_part = products};
+    change.shrinks[1] =
+        (struct ks_replay_shrink){.marks = KS_REPLAY_NOT_FP32, .host_part = 1, .work_part = others};
+    return change;
 }
 
 static enum ks_status report(double share, const struct ks_kernel_fact *worst,
                              const struct ks_facts *facts, struct ks_findings *out,
-                             struct ks_err *err)
+                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_precision_fp32_matmul);
     int64_t product_ns = ks_gpu_step_part(mean->busy_ns, share);
-    int64_t rest_ns = mean->busy_ns - product_ns;
-    finding.saving =
-        (struct ks_saving){ks_gpu_step_part(product_ns, 1 - kept_at_most),
-                           ks_gpu_step_part(product_ns, 1 - kept_at_least) + rest_ns / 2};
-    finding.saving_in_trace = finding.saving;
+    const struct ks_replay_change sure = on_tensor_cores(kept_at_most, 1);
+    const struct ks_replay_change most = on_tensor_cores(kept_at_least, other_kept_at_least);
+    KS_TRY(ks_gpu_step_what_if_device(facts, &sure, &most, &finding, err));
+    if (!ks_gpu_step_is_worth(facts, &finding, saving_share_min)) {
+        check->reason = ks_findings_text(
+            out, "products on tensor cores would save %.2f to %.2f of %.2f ms a step",
+            (double)finding.saving.low_ns / 1e6, (double)finding.saving.high_ns / 1e6,
+            (double)mean->step_ns / 1e6);
+        return KS_OK;
+    }
     finding.fix_text = ks_findings_text(out,
                                         "Let tensor cores compute the products: %.1f of %.1f ms a "
                                         "step go into fp32 kernels. bf16 by "
@@ -100,7 +130,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     int64_t product_ns = ks_gpu_step_part(mean->busy_ns, share);
     if (capability >= CAPABILITY_MIN && worst &&
         ks_gpu_step_is_share(mean, product_ns, share_min)) {
-        return report(share, worst, facts, out, err);
+        return report(share, worst, facts, out, check, err);
     }
     check->reason =
         ks_findings_text(out, "fp32 products take %.1f %% of the GPU's time", 100 * share);

@@ -19,12 +19,9 @@ static void write_place(const struct ks_facts *facts, const struct ks_call_site 
                         struct ks_finding *finding)
 {
     struct ks_where *where = &finding->where;
-    int64_t rank = ks_trace_source(facts->trace, site->source)->rank;
     where->op = site->op;
-    where->rank = rank < 0 ? KS_UNKNOWN : rank;
-    for (size_t i = 0; i < site->step_count && i < KS_FINDING_STEPS_MAX; i++) {
-        where->steps[where->step_count++] = site->steps[i];
-    }
+    ks_findings_set_rank(where, facts, site->source);
+    ks_findings_set_steps(where, site->steps, site->step_count);
     ks_findings_set_place(where, facts, site->op, KS_PLACE_SYNC);
 }
 
@@ -35,12 +32,8 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     const struct ks_step_cost *reads = &mean->reads;
     struct ks_finding finding = ks_gpu_step_finding(&ks_rule_sync_host);
     int64_t idle_ns = ks_gpu_step_host_idle_ns(mean);
-    const struct ks_replay_change before = KS_REPLAY_UNCHANGED;
-    struct ks_replay_change sure = before;
-    sure.drop = KS_REPLAY_READ;
-    struct ks_replay_change most = before;
-    most.drop = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED | KS_REPLAY_BETWEEN;
-    KS_TRY(ks_gpu_step_what_if(facts, &before, &sure, &most, &finding, err));
+    const unsigned most = KS_REPLAY_READ | KS_REPLAY_READ_PREPARED | KS_REPLAY_BETWEEN;
+    KS_TRY(ks_gpu_step_what_if_dropped(facts, KS_REPLAY_READ, most, &finding, err));
     if (!ks_gpu_step_is_gain(&finding, check)) {
         return KS_OK;
     }

@@ -1,5 +1,6 @@
 #include "analyze/idle_host.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "analyze/lane_sweep.h"
@@ -28,6 +29,12 @@ struct tally {
     int64_t top_rows;    /* ... and between them */
 };
 
+/* Of a thread that launched what waited; most of many threads did not, and have none. */
+struct asked {
+    struct tally tally;
+    struct tally behind; /* of the backers at the thread's now_ns, while it is quiet */
+};
+
 /* Times of threads, backers and wakes are on the host's clock, which leaves the stops out. */
 struct ks_idle_thread {
     int64_t end_ns[OPEN_COUNT]; /* last end of rows of a state */
@@ -35,10 +42,8 @@ struct ks_idle_thread {
     int64_t seen_until_ns;      /* last end of any row */
     int64_t sync_op_until_ns;   /* last end of operators that may wait for the device */
     int64_t now_ns;             /* the tally is right up to here */
-    struct tally tally;
-    struct tally behind; /* of the backers at now_ns, while the thread is quiet */
+    struct asked *asked;        /* or NULL */
     uint64_t rows_left;
-    bool is_asked;
     bool is_backer;
     bool has_begun;
     bool is_busy;  /* a row of a state is open */
@@ -212,17 +217,17 @@ static void advance_backers(struct ks_idle_backers *backers, int64_t until_ns)
 static void settle(struct ks_idle_host *host, struct ks_idle_thread *thread, int64_t until_ns)
 {
     if (thread->is_busy) {
-        spread(thread->end_ns, &thread->now_ns, until_ns, &thread->tally);
+        spread(thread->end_ns, &thread->now_ns, until_ns, &thread->asked->tally);
         return;
     }
     struct ks_idle_backers *backers = host->backers;
     advance_backers(backers, until_ns);
     for (int state = 0; state < STATE_COUNT; state++) {
-        int64_t ns = backers->tally.ns[state] - thread->behind.ns[state];
+        int64_t ns = backers->tally.ns[state] - thread->asked->behind.ns[state];
         bool is_own = state == STATE_UNKNOWN && thread->is_alive;
-        thread->tally.ns[is_own ? STATE_HOST_CODE : state] += ns;
+        thread->asked->tally.ns[is_own ? STATE_HOST_CODE : state] += ns;
     }
-    thread->behind = backers->tally;
+    thread->asked->behind = backers->tally;
     thread->now_ns = until_ns;
 }
 
@@ -250,7 +255,7 @@ static void wake(struct ks_idle_host *host, int64_t at_ns)
     }
     advance_backers(host->backers, at_ns);
     thread->is_busy = false;
-    thread->behind = host->backers->tally;
+    thread->asked->behind = host->backers->tally;
     if (thread->rows_left == 0) {
         end_thread(host, thread, at_ns);
     }
@@ -300,7 +305,7 @@ static bool is_call(enum ks_category category)
 static void count_row(struct ks_idle_thread *thread, int64_t start_ns)
 {
     if (thread->busy_until_ns <= start_ns) {
-        thread->tally.top_rows++;
+        thread->asked->tally.top_rows++;
         return;
     }
     for (int state = 0; state < STATE_WORK; state++) {
@@ -308,7 +313,7 @@ static void count_row(struct ks_idle_thread *thread, int64_t start_ns)
             return;
         }
     }
-    thread->tally.nested_rows++;
+    thread->asked->tally.nested_rows++;
 }
 
 /* Lets a state last until `end_ns`; the tallies are right up to `now_ns`. */
@@ -323,7 +328,7 @@ static void open_state(struct ks_idle_host *host, struct ks_idle_thread *thread,
     if (thread->is_backer && end_ns > host->backers->end_ns[state]) {
         host->backers->end_ns[state] = end_ns;
     }
-    if (thread->is_asked && !thread->is_busy && end_ns > now_ns) {
+    if (thread->asked && !thread->is_busy && end_ns > now_ns) {
         thread->is_busy = true;
         push_wake(host, thread->busy_until_ns, thread);
     }
@@ -356,7 +361,7 @@ static void end_of_rows(struct ks_idle_host *host, struct ks_idle_thread *thread
             host->backers->seen_until_ns = thread->seen_until_ns;
         }
     }
-    if (thread->is_asked && !thread->is_busy) {
+    if (thread->asked && !thread->is_busy) {
         end_thread(host, thread, now_ns);
     }
 }
@@ -397,7 +402,7 @@ static void apply(struct ks_idle_host *host, struct ks_idle_thread *thread, cons
     if (thread->is_backer || news->is_joining) {
         advance_backers(host->backers, news->now_ns);
     }
-    if (thread->is_asked) {
+    if (thread->asked) {
         settle(host, thread, news->now_ns);
     }
     if (!thread->has_begun) {
@@ -431,7 +436,7 @@ static void note_row(struct ks_idle_host *host, const struct ks_sweep_row *row, 
     bool is_named = row->category != KS_CATEGORY_PYTHON;
     unsigned flags = is_named ? ks_row_names_get(&host->analyzer->names, row->name) : 0;
     struct news news = read_row(host, thread, row, now_ns, flags);
-    if (thread->is_asked && is_counted(row->category)) {
+    if (thread->asked && is_counted(row->category)) {
         count_row(thread, now_ns);
     }
     if (is_change(thread, &news)) {
@@ -490,11 +495,12 @@ static void note_point(struct ks_idle_host *host, const struct ks_idle_part *par
     struct ks_idle_thread *thread = &host->threads[host->index_of[part->thread] - 1];
     settle(host, thread, now_ns);
     if (!is_end) {
-        slots[part->slot] = thread->tally;
+        slots[part->slot] = thread->asked->tally;
         return;
     }
     int64_t cause_ns[KS_IDLE_COUNT] = {0};
-    find_causes(host, &slots[part->slot], &thread->tally, part->until_ns - part->from_ns, cause_ns);
+    find_causes(host, &slots[part->slot], &thread->asked->tally, part->until_ns - part->from_ns,
+                cause_ns);
     for (size_t sink = 0; sink < KS_IDLE_SINKS && part->sinks[sink]; sink++) {
         for (int cause = 0; cause < KS_IDLE_COUNT; cause++) {
             part->sinks[sink][cause] += cause_ns[cause];
@@ -545,6 +551,17 @@ static void start_clocks(struct ks_idle_host *host, int64_t first_ns)
     }
 }
 
+static enum ks_status ask(struct ks_idle_host *host, uint32_t track, struct ks_err *err)
+{
+    struct ks_idle_thread *thread = &host->threads[host->index_of[track] - 1];
+    if (!thread->asked) {
+        thread->asked = ks_new(&host->analyzer->scratch, struct asked, 1);
+    }
+    return thread->asked ? KS_OK
+                         : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                   "Cannot divide idle time: track=%" PRIu32, track);
+}
+
 enum ks_status ks_idle_host_divide(struct ks_idle_host *host, const struct ks_idle_gaps *gaps,
                                    size_t slot_count, struct ks_err *err)
 {
@@ -558,7 +575,7 @@ enum ks_status ks_idle_host_divide(struct ks_idle_host *host, const struct ks_id
                        slot_count);
     }
     for (size_t i = 0; i < gaps->count; i++) {
-        host->threads[host->index_of[gaps->parts[i].thread] - 1].is_asked = true;
+        KS_TRY(ask(host, gaps->parts[i].thread, err));
     }
     start_clocks(host, gaps->points[0].at_ns);
     struct ks_lane_sweep sweep;

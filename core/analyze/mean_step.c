@@ -65,6 +65,11 @@ static void add_steps(const struct ks_facts *facts, struct ks_mean_step *mean)
 
 /* ------------------------------------------------------------ without the profiler */
 
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* How long the devices of a source work in one of its steps. */
 static int64_t busy_of(const struct ks_facts *facts, uint32_t source)
 {
@@ -88,23 +93,24 @@ static void add_unprofiled(struct ks_facts *facts)
     struct ks_mean_step *mean = &facts->mean_step;
     int64_t known = 0;
     for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
-        int64_t step_ns = ks_trace_source(facts->trace, i)->unprofiled_step_ns;
+        const struct ks_source *source = ks_trace_source(facts->trace, i);
+        int64_t step_ns = source->unprofiled_step_ns;
         bool is_ahead = (double)step_ns < ahead_of_device * (double)busy_of(facts, i);
         facts->sources[i].unprofiled_ns = is_ahead ? 0 : step_ns;
         known += facts->sources[i].unprofiled_ns > 0;
-        mean->unprofiled_ns = ks_sum_add(mean->unprofiled_ns, facts->sources[i].unprofiled_ns);
+        if (!is_ahead) {
+            mean->unprofiled_ns = ks_sum_add(mean->unprofiled_ns, step_ns);
+            mean->unprofiled_most_ns =
+                ks_sum_add(mean->unprofiled_most_ns, later(step_ns, source->unprofiled_mean_ns));
+        }
     }
     mean->unprofiled_ns /= known > 0 ? known : 1;
+    mean->unprofiled_most_ns /= known > 0 ? known : 1;
 }
 
 static double between(double value, double low, double high)
 {
     return value < low ? low : value > high ? high : value;
-}
-
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 static enum ks_status predict(const struct ks_facts *facts, double cost_factor, double *step_ns,

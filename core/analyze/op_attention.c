@@ -124,15 +124,17 @@ static const struct ks_op_row *outermost(const struct ks_op_walk *walk, const st
     return row->around & KS_NAME_ATEN ? &walk->open[row->outer] : row;
 }
 
-/* Torch calls a product by one or two operators. */
-static bool is_in_math(struct ks_op_work *work, const struct ks_op_walk *walk)
+/* Torch calls a product by one or two operators. NULL: none around it is
+ * _scaled_dot_product_attention_math. */
+static const struct ks_op_row *math_around(struct ks_op_work *work, const struct ks_op_walk *walk)
 {
     for (size_t i = 0; i < MATH_DEPTH_MAX && i < walk->open_count; i++) {
-        if (ks_op_work_class(work, walk->open[walk->open_count - 1 - i].name) & KS_OP_MATH) {
-            return true;
+        const struct ks_op_row *row = &walk->open[walk->open_count - 1 - i];
+        if (ks_op_work_class(work, row->name) & KS_OP_MATH) {
+            return row;
         }
     }
-    return false;
+    return NULL;
 }
 
 static bool is_half(const struct ks_op_work *work, const struct ks_op_row *row)
@@ -224,14 +226,16 @@ static void note_product(struct ks_op_work *work, const struct ks_op_walk *walk,
         keep_product(parts, &product);
         return;
     }
-    bool is_math = is_in_math(work, walk);
+    const struct ks_op_row *math = math_around(work, walk);
     parts->pending =
         (struct chain){.lane = walk->lane,
-                       .kind = is_math ? KS_ATTENTION_MATH : KS_ATTENTION_MANUAL,
+                       .kind = math ? KS_ATTENTION_MATH : KS_ATTENTION_MANUAL,
                        .product_host_ns = ks_sum_add(scores->host_ns, product.host_ns),
                        .product_device_ns = ks_sum_add(scores->device_ns, product.device_ns),
                        .scores = *scores,
                        .op = parts->softmax};
+    /* It computes in fp32 what it was given in 16 bits, which a fused kernel does not. */
+    parts->pending.scores.is_half |= math && is_half(work, math);
     parts->is_pending = true;
     parts->scores.is_used = false;
     parts->product_count = 0;

@@ -68,6 +68,8 @@ enum {
     KS_REPLAY_READ_GAP = 1 << 21,   /* ... and looks at them before the next iteration */
     KS_REPLAY_GATHER = 1 << 22,     /* gathers of sharded parameters */
     KS_REPLAY_SCATTER = 1 << 23,    /* sums of their gradients */
+    KS_REPLAY_FP32 = 1 << 24,       /* products in fp32 without tensor cores ... */
+    KS_REPLAY_NOT_FP32 = 1 << 25,   /* ... and all kernels but these and collectives */
     KS_REPLAY_SHRINKS_MAX = 9,
 };
 

@@ -2,13 +2,15 @@
 #include <string.h>
 
 #include "analyze/kernel_layout.h"
+#include "analyze/kernel_precision.h"
 #include "analyze/lane_sweep.h"
 #include "analyze/replay_model.h"
 #include "base/alloc.h"
 #include "base/grow.h"
 #include "base/sort_runs.h"
 
-enum { LAYOUT_KNOWN = 1 };
+/* Beside marks of layouts, which are none of these. */
+enum { NAME_KNOWN = 1, NAME_FP32_PRODUCT = 2 };
 
 struct stream {
     bool is_used;    /* some work of the steps was seen */
@@ -24,7 +26,7 @@ struct work_list {
     size_t stream_count;
     size_t stream_capacity;
     uint32_t *stream_of; /* by track: index + 1, 0 none yet */
-    uint8_t *layout_of;  /* by string id: marks + LAYOUT_KNOWN, 0 not looked up */
+    uint8_t *name_bits;  /* by string id: layout and NAME_*, 0 not looked up */
     bool is_counted;     /* the device that is scanned makes steps longer */
 };
 
@@ -61,14 +63,25 @@ static uint8_t copy_mark(const struct ks_gpu_scan *scan, size_t i)
     return is_small ? KS_REPLAY_SMALL_COPY : 0;
 }
 
-static uint8_t layout_marks(struct work_list *list, uint32_t name)
+static uint8_t name_bits(struct work_list *list, uint32_t name)
 {
-    uint8_t *marks = &list->layout_of[name];
-    if (*marks == 0) {
+    uint8_t *bits = &list->name_bits[name];
+    if (*bits == 0) {
         struct ks_str text = ks_trace_str(list->scope->analyzer->trace, (struct ks_strid){name});
-        *marks = (uint8_t)(LAYOUT_KNOWN | ks_kernel_layout_marks(text));
+        unsigned product = ks_kernel_is_fp32_product(text) ? NAME_FP32_PRODUCT : 0u;
+        *bits = (uint8_t)(NAME_KNOWN | product | ks_kernel_layout_marks(text));
     }
-    return (uint8_t)(*marks & ~LAYOUT_KNOWN); /* marks of layouts are no 1 */
+    return *bits;
+}
+
+/* Marks that the name of the work gives it. */
+static uint32_t name_marks(struct work_list *list, const struct ks_gpu_scan *scan, size_t i)
+{
+    bool is_compute =
+        scan->col.category[i] == KS_CATEGORY_KERNEL && !(scan->col.flags[i] & KS_GPU_COMMUNICATION);
+    unsigned bits = name_bits(list, scan->col.name[i]);
+    unsigned kind = bits & NAME_FP32_PRODUCT ? KS_REPLAY_FP32 : KS_REPLAY_NOT_FP32;
+    return (bits & (KS_REPLAY_CONVERSION | KS_REPLAY_NCHW)) | (is_compute ? kind : 0u);
 }
 
 static enum ks_status add_work(struct work_list *list, const struct ks_gpu_scan *scan, size_t i,
@@ -82,7 +95,7 @@ static enum ks_status add_work(struct work_list *list, const struct ks_gpu_scan 
                                   .alone_ns = scan->col.dur_ns[i],
                                   .is_collective = scan->col.flags[i] & KS_GPU_COMMUNICATION,
                                   .copy_mark = copy_mark(scan, i),
-                                  .shrink_marks = layout_marks(list, scan->col.name[i]),
+                                  .shrink_marks = name_marks(list, scan, i),
                                   .launch_lane = scan->col.launch_lane[i]};
     KS_TRY(find_stream(list, scan->col.stream[i], &work.stream, err));
     struct stream *stream = &list->streams[work.stream];
@@ -198,8 +211,8 @@ enum ks_status ks_replay_add_works(struct ks_replay_scope *scope, struct ks_repl
     size_t track_count = (size_t)scope->tracks.count + 1;
     list.stream_of = ks_alloc(track_count, sizeof(*list.stream_of));
     size_t name_count = (size_t)ks_trace_str_count(scope->analyzer->trace) + 1;
-    list.layout_of = ks_alloc(name_count, sizeof(*list.layout_of));
-    enum ks_status status = list.stream_of && list.layout_of
+    list.name_bits = ks_alloc(name_count, sizeof(*list.name_bits));
+    enum ks_status status = list.stream_of && list.name_bits
                                 ? scan_lanes(&list, err)
                                 : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
                                           "Cannot replay steps: tracks=%zu", track_count);
@@ -208,7 +221,7 @@ enum ks_status ks_replay_add_works(struct ks_replay_scope *scope, struct ks_repl
         status = keep(&list, replay, err);
     }
     ks_free(list.stream_of);
-    ks_free(list.layout_of);
+    ks_free(list.name_bits);
     ks_free(list.items);
     ks_free(list.streams);
     return status;

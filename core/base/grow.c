@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-enum { ITEMS_MIN = 4 }; /* a million threads may have a list each */
+enum { BYTES_MIN = 64 }; /* a million threads may have a list of one each */
 
 enum ks_status ks_grow_array(void *array, size_t count, size_t *capacity, size_t size,
                              const char *what, struct ks_err *err)
@@ -12,7 +12,8 @@ enum ks_status ks_grow_array(void *array, size_t count, size_t *capacity, size_t
     void *items;
     memcpy(&items, array, sizeof(items)); /* a pointer to what, only the caller knows */
     size_t wanted = *capacity <= SIZE_MAX / 2 ? 2 * *capacity : SIZE_MAX;
-    wanted = wanted < ITEMS_MIN ? ITEMS_MIN : wanted;
+    size_t least = size < BYTES_MIN ? BYTES_MIN / size : 1;
+    wanted = wanted < least ? least : wanted;
     void *grown = ks_realloc(items, wanted, size);
     if (!grown) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep %s: count=%zu", what, count);

@@ -320,7 +320,9 @@ static enum ks_status apply(struct ks_source *source, int dir_fd, const char *na
     if (found == KS_OK && status->process.pid == source->pid &&
         status->process.rank == source->rank) {
         source->is_running = status->process.is_running;
-        source->unprofiled_stall_ns = ks_step_times_stall(&status->after);
+        source->unprofiled_mean_ns = ks_step_times_mean(&status->after);
+        source->unprofiled_stall_ns =
+            ks_step_times_stall(&status->after, &source->unprofiled_period);
         if (status->after.count > 0) {
             source->unprofiled_step_ns = ks_run_status_step_ns(status);
         }

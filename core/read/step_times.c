@@ -49,13 +49,54 @@ int64_t ks_step_times_middle(struct ks_step_times *times)
     return times->count > 0 ? times->list[times->count / 2] : 0;
 }
 
-int64_t ks_step_times_stall(struct ks_step_times *times)
+int64_t ks_step_times_mean(const struct ks_step_times *times)
 {
-    enum { STALLS_MIN = 3 };
-    int64_t usual_ns = ks_step_times_middle(times);
-    int64_t third_ns = times->count >= STALLS_MIN ? times->list[times->count - STALLS_MIN] : 0;
-    int64_t half_ns = third_ns > usual_ns ? (third_ns - usual_ns) / 2 : 0;
-    int64_t least_ns = usual_ns + (half_ns > usual_ns / 2 ? half_ns : usual_ns / 2);
+    int64_t sum_ns = 0;
+    for (size_t i = 0; i < times->count; i++) {
+        sum_ns += times->list[i];
+    }
+    return times->count > 0 ? sum_ns / (int64_t)times->count : 0;
+}
+
+/* From here on, a step is a long one when at least `stalls` are. */
+static int64_t long_from(const struct ks_step_times *sorted, int64_t usual_ns, size_t stalls)
+{
+    int64_t least_ns = sorted->count >= stalls ? sorted->list[sorted->count - stalls] : 0;
+    int64_t half_ns = least_ns > usual_ns ? (least_ns - usual_ns) / 2 : 0;
+    return usual_ns + (half_ns > usual_ns / 2 ? half_ns : usual_ns / 2);
+}
+
+/* Distance of the long steps; 0: fewer than two, or not the same, or next to each other. */
+static int64_t period_of(const struct ks_step_times *times, int64_t long_ns)
+{
+    size_t period = 0;
+    size_t last = times->count;
+    for (size_t i = 0; i < times->count; i++) {
+        if (times->list[i] < long_ns) {
+            continue;
+        }
+        if (last < times->count) {
+            if (i - last < 2 || (period > 0 && i - last != period)) {
+                return 0;
+            }
+            period = i - last;
+        }
+        last = i;
+    }
+    return (int64_t)period;
+}
+
+int64_t ks_step_times_stall(struct ks_step_times *times, int64_t *period)
+{
+    struct ks_step_times sorted = *times;
+    int64_t usual_ns = ks_step_times_middle(&sorted);
+    int64_t least_ns = long_from(&sorted, usual_ns, 3);
+    *period = period_of(times, least_ns);
+    int64_t of_two_ns = long_from(&sorted, usual_ns, 2);
+    if (*period == 0 && period_of(times, of_two_ns) > 0) {
+        least_ns = of_two_ns; /* the third one is no stall */
+        *period = period_of(times, least_ns);
+    }
     int64_t excess_ns = 0;
     int64_t count = 0;
     for (size_t i = 0; i < times->count; i++) {

@@ -18,9 +18,12 @@ enum ks_json ks_json_open_array(struct ks_json_cursor *c, bool *more);
 enum ks_json ks_step_times_take(struct ks_json_cursor *c, struct ks_step_times *times);
 /* The time in the middle, the later of two; 0 without any. Reorders the list. */
 int64_t ks_step_times_middle(struct ks_step_times *times);
+/* 0 without any. */
+int64_t ks_step_times_mean(const struct ks_step_times *times);
 /* How much longer than the middle one the long ones last, on average: those of 1.5 times its length
- * and more, but for what exceeds it by less than half as much as the third longest; 0 without any.
- * Reorders the list. */
-int64_t ks_step_times_stall(struct ks_step_times *times);
+ * and more, but for what exceeds it by less than half as much as the third longest (the second one,
+ * when two lie apart and three do not); 0 without any.
+ * `*period`: how many steps they lie apart; 0 when fewer than two do, or not evenly. */
+int64_t ks_step_times_stall(struct ks_step_times *times, int64_t *period);
 
 #endif

@@ -9,8 +9,8 @@ enum check {
     CHECK_DUR,
     CHECK_MOMENT, /* KS_TIME_NONE or not negative */
     CHECK_STRING,
-    CHECK_STREAM, /* track of a stream, or 0 */
-    CHECK_HOST,   /* track that slices can be in, or 0 */
+    CHECK_STREAM, /* track of a stream of the lane's source, or 0 */
+    CHECK_HOST,   /* ... that slices can be in, or 0 */
     CHECK_COLLECTIVE,
     CHECK_STACK,
     CHECK_CATEGORY,
@@ -230,15 +230,24 @@ static bool are_bytes_below(const uint8_t *values, size_t count, unsigned limit)
     return is_good;
 }
 
-static bool are_tracks(const struct ks_trace *trace, const uint32_t *values, size_t count,
-                       unsigned kinds)
+/* Rows of a lane refer to tracks of its source only. */
+static bool are_tracks(const struct ks_trace *trace, const struct ks_table *table, uint64_t row,
+                       size_t count, const uint32_t *values, unsigned kinds)
 {
-    uint32_t good = 0; /* rows of one track follow each other */
-    for (size_t i = 0; i < count; i++) {
-        if (values[i] != good && values[i] != 0 && !is_track(trace, values[i], kinds)) {
-            return false;
+    const struct ks_lane *lane = lane_at(table, row);
+    for (size_t i = 0; i < count; lane++) {
+        size_t end = stretch_end(lane, row, count);
+        uint32_t source = trace->tracks[lane->track].source;
+        uint32_t good = 0; /* rows of one track follow each other */
+        for (; i < end; i++) {
+            bool is_good =
+                values[i] == good || values[i] == 0 ||
+                (is_track(trace, values[i], kinds) && trace->tracks[values[i]].source == source);
+            if (!is_good) {
+                return false;
+            }
+            good = values[i];
         }
-        good = values[i];
     }
     return true;
 }
@@ -257,8 +266,12 @@ const char *ks_kst_check_column(const struct ks_trace *trace, enum ks_table_id i
     case CHECK_DUR: is_good = are_between(values, count, 0, INT64_MAX - times->max_ns); break;
     case CHECK_MOMENT: is_good = are_moments(values, count); break;
     case CHECK_STRING: is_good = are_below(values, count, ks_strpool_count(trace->strings)); break;
-    case CHECK_STREAM: is_good = are_tracks(trace, values, count, KIND_BIT(KS_TRACK_STREAM)); break;
-    case CHECK_HOST: is_good = are_tracks(trace, values, count, lane_kinds[KS_TABLE_slice]); break;
+    case CHECK_STREAM:
+        is_good = are_tracks(trace, table, row, count, values, KIND_BIT(KS_TRACK_STREAM));
+        break;
+    case CHECK_HOST:
+        is_good = are_tracks(trace, table, row, count, values, lane_kinds[KS_TABLE_slice]);
+        break;
     case CHECK_COLLECTIVE:
         is_good = are_below(values, count, (uint64_t)trace->collective_count + 1);
         break;

@@ -267,6 +267,51 @@ class Odd:
         raise RuntimeError(f"no {name}")
 
 
+def counted(batch):
+    meter = LoaderMeter()
+    meter.see(batch)
+    meter.wall_ns = 1
+    members = meter.members()
+    names = ("batches", "slots", "longest", "tokens")
+    return [members[f"mask_{name}"] for name in names] if "mask_batches" in members else None
+
+
+def padded(torch, lengths, width=12, value=0, is_left=False, kind=None):
+    rows = []
+    for number, length in enumerate(lengths, 1):
+        text, room = [100 * number + i for i in range(length)], [value] * (width - length)
+        rows.append(room + text if is_left else text + room)
+    return torch.tensor(rows, dtype=kind)
+
+
+def test_padding_without_a_mask():
+    torch = pytest.importorskip("torch")
+    right = padded(torch, [3, 8, 10])
+    is_token = right != 0
+    expected = [1, 36, 30, 21]
+    assert counted((right, is_token, torch.tensor([0, 1, 0]))) == expected
+    assert counted({"ids": right, "labels": torch.ones(3)}) == expected
+    assert counted(padded(torch, [3, 8, 10], value=-100, kind=torch.int32)) == expected
+    assert counted([torch.ones(3, 12), padded(torch, [3, 8, 10], is_left=True)]) == expected
+
+
+def test_whole_numbers_that_are_no_padded_text():
+    torch = pytest.importorskip("torch")
+    inside = padded(torch, [3, 8, 10])
+    inside[0, 1] = 0  # the value stands between tokens, too
+    for batch in (
+        inside,
+        torch.zeros(3, 12, dtype=torch.long),  # kinds of tokens: all the same
+        torch.arange(12).repeat(3, 1),  # positions
+        torch.arange(36).reshape(3, 12),  # texts of one length
+        padded(torch, [3, 5, 6], width=7),  # columns of a table
+        padded(torch, [3, 8, 10]).double(),
+        padded(torch, [3, 8, 10]).to("meta"),
+        padded(torch, [3, 8, 10])[None],
+    ):
+        assert counted(batch) is None
+
+
 def test_what_is_no_mask_is_left_alone():
     torch = pytest.importorskip("torch")
     device = SimpleNamespace(type="cuda")

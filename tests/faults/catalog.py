@@ -21,6 +21,7 @@ class Program:
     steps: int = 0  # of a recorded run; 0: what the window needs
     needs_gpu: bool = False
     threads: int = 1  # OMP_NUM_THREADS; 0: as torch thinks
+    step_mark: str = ""  # annotation around a step
     ranks: int = 1  # processes, each with a device of its own; on the CPU they share it
 
     @property
@@ -88,7 +89,7 @@ PROGRAMS = (
     on_gpu("attention_plans", "cudnn.retuning"),
     on_gpu("kv_concat", "kv.concat"),
     on_gpu("kv_disabled", "kv.disabled"),
-    on_gpu("unbatched", "inference.unbatched"),
+    on_gpu("unbatched", "inference.unbatched", step_mark="request"),
     on_gpu("serve_gap", "serve.host_gap"),
     on_gpu("fsdp_gather", "fsdp.exposed_gather", ranks=2),
     Program(

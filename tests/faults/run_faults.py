@@ -10,12 +10,15 @@ the same), at which place, with the right cause; its saving, and what the repair
 repaired twin show it. OUT receives faults.json and faults.txt; `--docs` puts the rows into the
 table of the device in that page, where those of other programs stay. Faults whose rule this kscope
 does not have are marked, and are no failure, nor are programs of more ranks than there are GPUs.
+`--jobs N` starts so many programs at once, which take turns behind their imports (TWIN_LOCK of
+twin.py); `--keep FOLDER` keeps the recordings.
 
 The exit status is 1 when a fault whose rule is there was not found, or a repaired twin shows it.
 Times are for the table alone: a machine that others use says little of them.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -45,6 +48,7 @@ class Bench:
         """What the program prints, as a word of the command `before`."""
         env = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
         env |= {"OMP_NUM_THREADS": str(program.threads)} if program.threads else {}
+        env |= {"TWIN_LOCK": str(self.work / ".lock")} if self.options.jobs > 1 else {}
         command = program.command(sys.executable, HERE / "programs" / f"{program.name}.py")
         return call(*before, *command, "--device", self.options.device, *words, env=env)
 
@@ -72,6 +76,7 @@ class Bench:
     def report(self, program, twin):
         folder = self.work / f"{program.name}{twin}"
         run = [self.options.kscope, "run", "--steps", program.window, "--out", folder]
+        run += ["--step-mark", program.step_mark] if program.step_mark else []
         self._call(program, run, "--steps", program.recorded_steps, twin)
         return json.loads(call(self.options.kscope, "report", "--json", folder))
 
@@ -87,12 +92,11 @@ def ids_of(doc):
 
 
 def find(doc, fault):
-    """The finding that names the fault, and its place in the report."""
-    for wanted in (fault, *ALSO.get(fault, ())):
-        for place, finding in enumerate(doc["findings"], 1):
-            if finding["id"] == wanted:
-                return finding, place
-    return None, None
+    """The finding that names the fault, and its place in the report: that of the first one that
+    names the same time."""
+    ids = ids_of(doc)
+    named = [ids.index(wanted) for wanted in (fault, *ALSO.get(fault, ())) if wanted in ids]
+    return (doc["findings"][named[0]], min(named) + 1) if named else (None, None)
 
 
 def new_row(program, fault):
@@ -146,6 +150,26 @@ def try_program(bench, program):
     except (Failed, ValueError, KeyError, TypeError) as failure:
         for row in rows:
             row["misses"].append(f"{type(failure).__name__}: {failure}")
+    return rows
+
+
+def say(rows):
+    for row in rows:
+        print("  ".join(cells_of(row)), flush=True)
+        for miss in row["misses"]:
+            print(f"  MISSED: {miss}", flush=True)
+
+
+def try_programs(bench):
+    """All rows, in the order of the catalog; what is there lies in OUT after each program."""
+    rows = []
+    options = bench.options
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        tried = [pool.submit(try_program, bench, program) for program in chosen(options)]
+        for done in concurrent.futures.as_completed(tried):
+            say(done.result())
+            rows = [row for other in tried if other.done() for row in other.result()]
+            (options.out / "faults.json").write_text(json.dumps(rows, indent=1) + "\n")
     return rows
 
 
@@ -250,7 +274,7 @@ def chosen(options):
     names = options.names or [
         program.name for program in PROGRAMS if options.device == "cuda" or not program.needs_gpu
     ]
-    return [program for program in PROGRAMS if program.name in names]
+    return [PROGRAMS[ORDER[name]] for name in names]
 
 
 def parse_options():
@@ -260,6 +284,8 @@ def parse_options():
     parser.add_argument("names", nargs="*", metavar="PROGRAM")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--repeat", type=int, default=3, help="unprofiled runs of each twin")
+    parser.add_argument("--jobs", type=int, default=1, help="programs at once")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="for the recordings")
     parser.add_argument("--docs", type=pathlib.Path, help="page with the tables")
     options = parser.parse_intermixed_args()
     unknown = set(options.names) - {program.name for program in PROGRAMS}
@@ -272,15 +298,10 @@ def parse_options():
 def main():
     options = parse_options()
     options.out.mkdir(parents=True, exist_ok=True)
-    rows = []
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="faults-") as work:
-        for program in chosen(options):
-            for row in try_program(Bench(options, pathlib.Path(work)), program):
-                rows.append(row)
-                print("  ".join(cells_of(row)), flush=True)
-                for miss in row["misses"]:
-                    print(f"  MISSED: {miss}", flush=True)
-            (options.out / "faults.json").write_text(json.dumps(rows, indent=1) + "\n")
+        rows = try_programs(Bench(options, options.keep or pathlib.Path(work)))
     table = table_of(rows)
     (options.out / "faults.txt").write_text(table + "\n", encoding="utf-8")
     print(summary_of([line for line in table.splitlines() if place_of(line) is not None]))

@@ -63,7 +63,7 @@ def report_of_example(fault, folder):
 
 def recordings(folder):
     """(path, fault, report) of each fault that was planted."""
-    bench = Bench(SimpleNamespace(kscope=KSCOPE, device="cpu"), folder)
+    bench = Bench(SimpleNamespace(kscope=KSCOPE, device="cpu", jobs=1), folder)
     for program in PROGRAMS:
         if not program.needs_gpu and (IS_SLOW or program.name in ALWAYS):
             doc = bench.report(program, "--bad")

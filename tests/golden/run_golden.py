@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Golden cases: what the program says about small inputs, as text that people can read.
 
-A case is a folder AREA/NAME with its inputs, `cmd`, `expected.txt` and `why.md` (two lines: what is
-special about the input, and what must come out). Each line of `cmd` is a command line of kscope,
-run inside the folder. A line that ends in `=> KEY COLUMN...` shows these columns of a list in the
-JSON with their exact values.
+A case is a folder AREA/NAME (of rules: AREA/RULE/NAME) with its inputs, `cmd`, `expected.txt` and
+`why.md` (two lines: what is special about the input, and what must come out). Each line of `cmd`
+is a command line of kscope, run inside the folder. A line that ends in `=> KEY COLUMN...` shows
+these columns of a list in the JSON with their exact values; COLUMN=VALUE among them keeps the rows
+that have this value.
 
 Use: tests/golden/run_golden.py [CASE...]            run, print differences
      tests/golden/run_golden.py --bless CASE|all     write expected.txt anew
@@ -27,7 +28,7 @@ PROGRAM = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
 
 def list_cases():
     """Names of all cases, AREA/NAME."""
-    return sorted(str(path.parent.relative_to(GOLDEN)) for path in GOLDEN.glob("*/*/cmd"))
+    return sorted(str(path.parent.relative_to(GOLDEN)) for path in GOLDEN.glob("*/**/cmd"))
 
 
 def run_program(words, folder):
@@ -59,8 +60,11 @@ def select(document, words):
     """Columns of a list of the document, or of an object, as an aligned table."""
     rows = document[words[0]]
     rows = rows if isinstance(rows, list) else [rows]
-    table = [words[1:]] + [[as_cell(look_up(row, column)) for column in words[1:]] for row in rows]
-    widths = [max(len(line[i]) for line in table) for i in range(len(words) - 1)]
+    columns = [word for word in words[1:] if "=" not in word]
+    for column, _, value in (word.partition("=") for word in words[1:] if "=" in word):
+        rows = [row for row in rows if as_cell(look_up(row, column)) == value]
+    table = [columns] + [[as_cell(look_up(row, column)) for column in columns] for row in rows]
+    widths = [max(len(line[i]) for line in table) for i in range(len(columns))]
     return "".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         + "\n"

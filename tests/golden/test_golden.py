@@ -20,7 +20,7 @@ def test_output_is_as_expected(case):
 def test_case_is_complete_and_small(case):
     folder = run_golden.GOLDEN / case
     assert len((folder / "why.md").read_text().splitlines()) == 2
-    assert sum(file.stat().st_size for file in folder.iterdir()) < EXPECTED_BYTES_MAX
+    assert sum(file.stat().st_size for file in folder.rglob("*")) < EXPECTED_BYTES_MAX
     assert str(run_golden.ROOT) not in (folder / "expected.txt").read_text()
 
 

@@ -200,6 +200,14 @@ const struct ks_operator_fact *facts_fixture_operator(const struct facts_fixture
     return found;
 }
 
+void facts_fixture_advise(struct facts_fixture *fixture, struct ks_findings *findings)
+{
+    struct ks_err err = {0};
+    facts_fixture_compute(fixture, NULL);
+    *findings = (struct ks_findings){0};
+    must(ks_findings_compute(&fixture->facts, findings, &err), &err);
+}
+
 const struct ks_finding *facts_fixture_finding(const struct ks_findings *findings, const char *id)
 {
     for (size_t i = 0; i < findings->count; i++) {

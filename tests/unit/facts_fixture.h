@@ -72,6 +72,8 @@ void facts_fixture_release(struct facts_fixture *fixture);
 
 struct ks_findings;
 struct ks_finding;
+/* Seals, computes all of it, and asks the rules; what was in `findings` is forgotten. */
+void facts_fixture_advise(struct facts_fixture *fixture, struct ks_findings *findings);
 /* The finding of this rule, or NULL. */
 const struct ks_finding *facts_fixture_finding(const struct ks_findings *findings, const char *id);
 /* The three cases that the tests of each rule have (core/advise/README.md): a fault, a run to which

@@ -96,10 +96,8 @@ static void copy_text(char *to, size_t size, struct ks_str text)
 
 void run_rule(enum rule_case kind, const char *id)
 {
-    struct ks_err err = {0};
     struct ks_findings findings = {0};
-    facts_fixture_compute(&f, NULL);
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     const struct ks_finding *finding = rule_case(&findings, id, kind);
     found = (struct found){0};
     if (finding) {

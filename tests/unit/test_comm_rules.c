@@ -103,7 +103,6 @@ static int64_t add_step(int64_t i, int64_t rank, int64_t at, const struct plan *
 
 static const struct ks_finding *build(struct plan plan, const char *id, enum rule_case kind)
 {
-    struct ks_err err = {0};
     facts_fixture_init(&f, 0, 0);
     f.source->rank = 0;
     for (size_t rank = 0; rank < plan.ranks; rank++) {
@@ -116,9 +115,7 @@ static const struct ks_finding *build(struct plan plan, const char *id, enum rul
             at = add_step(i, (int64_t)rank, at, &plan);
         }
     }
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     return rule_case(&findings, id, kind);
 }
 

@@ -70,7 +70,6 @@ static struct ks_gpu_info gpu = {.compute_major = 9};
 
 static void compute(layout *add, int steps, int64_t period)
 {
-    struct ks_err err = {0};
     facts_fixture_init(&f, 0, 0);
     f.source->record_shapes = true;
     f.source->gpus = &gpu;
@@ -85,9 +84,7 @@ static void compute(layout *add, int steps, int64_t period)
                    NULL);
         }
     }
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
 }
 
 static void release(void)

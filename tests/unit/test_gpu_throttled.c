@@ -48,7 +48,6 @@ static void begin(void)
 static const struct ks_finding *compute(enum rule_case kind)
 {
     static const char *const names[] = {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"};
-    struct ks_err err = {0};
     ks_run_clocks_finish(&f.source->clocks);
     for (int64_t i = 0; i < 3; i++) {
         int64_t at = i * 100 * MS;
@@ -56,9 +55,7 @@ static const struct ks_finding *compute(enum rule_case kind)
                    {1, CALL, "cudaLaunchKernel", at + MS, MS, .corr = i + 1});
         FACTS_DEVICE(&f, {0, 7, KERNEL, "gemm", at + 10 * MS, 80 * MS, .corr = i + 1});
     }
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     return rule_case(&findings, "gpu.throttled", kind);
 }
 

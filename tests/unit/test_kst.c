@@ -218,6 +218,39 @@ static void test_flipped_bytes(void **state)
     small_file_release(&file);
 }
 
+static uint32_t track_of(const struct ks_trace *trace, enum ks_track_kind kind, uint32_t source)
+{
+    for (uint32_t i = 1; i < trace->track_count; i++) {
+        if (trace->tracks[i].kind == kind && trace->tracks[i].source == source) {
+            return i;
+        }
+    }
+    fail_msg("source %u has no such track", source);
+    return 0;
+}
+
+/* A launch and a stream are of the GPU row's own source. */
+static void test_track_of_another_source(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t column;
+        enum ks_track_kind kind;
+    } cases[] = {{KS_GPU_COL_launch_lane, KS_TRACK_THREAD}, {KS_GPU_COL_stream, KS_TRACK_STREAM}};
+    struct ks_trace *trace = make_trace(1, 300, 16);
+    const struct ks_lane *lane = &trace->tables[KS_TABLE_gpu].lanes[0];
+    uint32_t source = trace->tracks[lane->track].source;
+    for (size_t i = 0; i < KS_COUNT_OF(cases); i++) {
+        uint32_t own = track_of(trace, cases[i].kind, source);
+        uint32_t other = track_of(trace, cases[i].kind, source + 1);
+        assert_null(ks_kst_check_column(trace, KS_TABLE_gpu, cases[i].column, NULL, lane->row_begin,
+                                        1, &own));
+        assert_non_null(ks_kst_check_column(trace, KS_TABLE_gpu, cases[i].column, NULL,
+                                            lane->row_begin, 1, &other));
+    }
+    ks_trace_destroy(trace);
+}
+
 static void test_cut_and_longer(void **state)
 {
     (void)state;
@@ -528,11 +561,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_write_opened),
         cmocka_unit_test(test_find_string),    cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_flipped_bytes),  cmocka_unit_test(test_cut_and_longer),
-        cmocka_unit_test(test_no_file),        cmocka_unit_test(test_codings),
-        cmocka_unit_test(test_random_codings), cmocka_unit_test(test_no_codings),
-        cmocka_unit_test(test_members),        cmocka_unit_test(test_source_members),
-        cmocka_unit_test(test_stacks),
+        cmocka_unit_test(test_flipped_bytes),  cmocka_unit_test(test_track_of_another_source),
+        cmocka_unit_test(test_cut_and_longer), cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_codings),        cmocka_unit_test(test_random_codings),
+        cmocka_unit_test(test_no_codings),     cmocka_unit_test(test_members),
+        cmocka_unit_test(test_source_members), cmocka_unit_test(test_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

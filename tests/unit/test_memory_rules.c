@@ -29,10 +29,7 @@ static void add_step(int64_t step)
 
 static const struct ks_finding *compute(const char *id, enum rule_case kind)
 {
-    struct ks_err err = {0};
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     return rule_case(&findings, id, kind);
 }
 

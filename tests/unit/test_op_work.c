@@ -53,8 +53,7 @@ static void check_rule(enum rule_case kind, layout *add, int64_t period, int32_t
                          KS_OK);
     }
     add_steps(add, period);
-    facts_fixture_compute(&f, NULL);
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     const struct ks_finding *finding = rule_case(&findings, id, kind);
     if (finding) {
         found_low_ns = finding->saving.low_ns;

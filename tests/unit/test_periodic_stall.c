@@ -13,6 +13,7 @@ enum { STEPS = 13, US = 1000, USUAL = 100 };
 static struct facts_fixture f;
 static struct ks_findings findings;
 static int64_t timed_ns; /* what the long steps took more when nothing recorded them */
+static int64_t timed_period;
 
 /* A step of 100 us with a kernel of 50, and `code` us of code before it; or a kernel that is longer
  * by that much. */
@@ -62,10 +63,10 @@ static void add_recording(const char *longer, int64_t steps, int64_t code)
 static const struct ks_finding *build(const char *longer, int64_t steps, int64_t code, bool is_gpu,
                                       enum rule_case kind)
 {
-    struct ks_err err = {0};
     int64_t at = 0;
     facts_fixture_init(&f, 0, 0);
     f.source->unprofiled_stall_ns = timed_ns;
+    f.source->unprofiled_period = timed_period;
     for (int64_t i = 0; i < steps; i++) {
         char mark[8];
         snprintf(mark, sizeof(mark), " %d ", (int)i);
@@ -74,9 +75,7 @@ static const struct ks_finding *build(const char *longer, int64_t steps, int64_t
     if (region) {
         add_recording(longer, steps, code);
     }
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     return rule_case(&findings, "host.periodic_stall", kind);
 }
 
@@ -99,6 +98,27 @@ static void test_every_fourth(void **state)
     assert_in_range(finding->saving.high_ns, 94 * US, 95 * US); /* the GPU idles no longer */
     assert_int_equal(finding->saving.low_ns, 50 * US);
     release();
+}
+
+/* One long step of twelve; behind the window every fourth took 200 us more: 50 us a step. */
+static void test_one_and_steps_timed_behind_the_window(void **state)
+{
+    (void)state;
+    assert_null(build(" 6 ", STEPS, 400, false, RULE_NEAR_MISS));
+    release();
+    timed_ns = 200 * US;
+    timed_period = 4;
+    const struct ks_finding *finding = build(" 6 ", STEPS, 400, false, RULE_FIRES);
+    assert_true(facts_fixture_evidence(finding, "period") == 4);
+    assert_true(facts_fixture_evidence(finding, "long_steps") == 1);
+    assert_int_equal(finding->where.step_count, 1);
+    assert_int_equal(finding->saving.high_ns, 50 * US);
+    assert_int_equal(finding->saving.low_ns, 25 * US);
+    assert_int_equal(finding->saving_in_trace.high_ns, 100 * US);
+    release();
+    assert_null(build(" 6  9 ", STEPS, 400, false, RULE_NEAR_MISS)); // three apart, not four
+    release();
+    timed_ns = timed_period = 0;
 }
 
 /* Without the profiler these steps take 200 us more than others, every fourth time. */
@@ -170,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_fourth),
+        cmocka_unit_test(test_one_and_steps_timed_behind_the_window),
         cmocka_unit_test(test_steps_timed_behind_the_window),
         cmocka_unit_test(test_region_to_blame),
         cmocka_unit_test(test_other_long_steps),

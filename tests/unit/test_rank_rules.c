@@ -68,7 +68,6 @@ static void add_step(int64_t i, int64_t rank, int64_t at, const struct work *min
 /* What each rank does in each step. */
 static void build(struct work works[STEPS][RANKS])
 {
-    struct ks_err err = {0};
     facts_fixture_init(&f, 0, 0);
     f.source->rank = 0;
     for (int64_t rank = 0; rank < RANKS; rank++) {
@@ -82,9 +81,7 @@ static void build(struct work works[STEPS][RANKS])
             at += end + 10;
         }
     }
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
 }
 
 static const struct ks_finding *build_even(struct work first, struct work second, const char *id,
@@ -248,16 +245,13 @@ static void test_balanced(void **state)
 static void test_one_rank(void **state)
 {
     (void)state;
-    struct ks_err err = {0};
     const struct work work = {.code = 500, .compute = 30};
     facts_fixture_init(&f, 0, 0);
     f.source->rank = 0;
     for (int64_t i = 0; i < STEPS; i++) {
         add_step(i, 0, i * 610, &work, 600);
     }
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     assert_int_equal(f.facts.comm.rank_count, 1);
     assert_int_equal(f.facts.comm.steps_compared, 0);
     static const char *const ids[] = {"ranks.straggler", "ranks.imbalance", "comm.exposed"};

@@ -159,7 +159,7 @@ static void read_and_copy(int64_t at, int64_t corr)
 static void large_copy(int64_t at, int64_t corr)
 {
     HOST({1, OP, "aten::copy_", 24, 10}, {1, CALL, "cudaMemcpyAsync", 26, 2, .corr = corr});
-    DEVICE({0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", 30, 1, corr, .bytes = 4097});
+    DEVICE({0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", 30, 1, corr, .bytes = 65537});
 }
 
 static void test_operators_left_out(void **state)

@@ -68,19 +68,35 @@ static void test_step_time(void **state)
 static void test_stalls(void **state)
 {
     (void)state;
+    int64_t period = -1;
     static struct ks_run_status status;
     static const char STALLS[] =
         "{\"schema\": \"kinetoscope.run/1\", \"unprofiled_step_after_ns\": "
         "[40, 40, 100, 40, 59, 110, 40, 9223372036854775807, 40]}";
     assert_true(parse(STALLS, sizeof(STALLS) - 1, &status));
     assert_int_equal(status.after.count, 8); /* as long as this is no step */
-    assert_int_equal(ks_step_times_stall(&status.after), 65);
-    assert_int_equal(ks_step_times_stall(&status.before), 0);
+    assert_int_equal(ks_step_times_stall(&status.after, &period), 65);
+    assert_int_equal(period, 3);
+    assert_int_equal(ks_step_times_stall(&status.before, &period), 0);
+    assert_int_equal(period, 0);
     static const char NOISE[] = /* 40 is no stall where others last 500 longer */
         "{\"schema\": \"kinetoscope.run/1\", \"unprofiled_step_after_ns\": "
         "[20, 520, 20, 40, 520, 20, 20, 520, 20]}";
     assert_true(parse(NOISE, sizeof(NOISE) - 1, &status));
-    assert_int_equal(ks_step_times_stall(&status.after), 500);
+    assert_int_equal(ks_step_times_stall(&status.after, &period), 500);
+    assert_int_equal(period, 3);
+    static const char TWO[] = /* 40 is 1.5 times as long as 20, and no stall either */
+        "{\"schema\": \"kinetoscope.run/1\", \"unprofiled_step_after_ns\": "
+        "[20, 520, 40, 20, 40, 540, 20, 20, 40, 20, 20]}";
+    assert_true(parse(TWO, sizeof(TWO) - 1, &status));
+    assert_int_equal(ks_step_times_stall(&status.after, &period), 510);
+    assert_int_equal(period, 4);
+    static const char UNEVEN[] =
+        "{\"schema\": \"kinetoscope.run/1\", \"unprofiled_step_after_ns\": "
+        "[20, 520, 20, 20, 520, 20, 520, 20, 20]}";
+    assert_true(parse(UNEVEN, sizeof(UNEVEN) - 1, &status));
+    assert_int_equal(ks_step_times_stall(&status.after, &period), 500);
+    assert_int_equal(period, 0);
 }
 
 static void test_cut(void **state)

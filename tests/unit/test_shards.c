@@ -116,7 +116,6 @@ static void add_step(int64_t i, int64_t rank, const struct plan *plan)
 static const struct ks_finding *build(struct plan plan, size_t ranks, int64_t slower_by,
                                       enum rule_case kind)
 {
-    struct ks_err err = {0};
     facts_fixture_init(&f, 0, 0);
     f.source->rank = 0;
     for (size_t rank = 0; rank < ranks; rank++) {
@@ -130,9 +129,7 @@ static const struct ks_finding *build(struct plan plan, size_t ranks, int64_t sl
             step.gather += slower_by;
         }
     }
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     return rule_case(&findings, id, kind);
 }
 

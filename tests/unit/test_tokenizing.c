@@ -50,14 +50,11 @@ static void add_step(const struct plan *plan, int64_t index)
 
 static void judge(const struct plan *plan)
 {
-    struct ks_err err = {0};
     facts_fixture_init(&f, 0, 0);
     for (int64_t i = 0; i < STEPS; i++) {
         add_step(plan, i);
     }
-    facts_fixture_compute(&f, NULL);
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
 }
 
 static void release(void)
@@ -201,10 +198,7 @@ static void test_no_frames(void **state)
         FACTS_HOST(&f, {1, NOTE, names[i], at, STEP_US * US},
                    {1, OP, "aten::add", at + 6000 * US, 3000 * US});
     }
-    facts_fixture_compute(&f, NULL);
-    struct ks_err err = {0};
-    findings = (struct ks_findings){0};
-    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    facts_fixture_advise(&f, &findings);
     assert_false(f.facts.tokenizing.is_known);
     expect(RULE_SILENT);
     assert_non_null(get("host.python_gap"));

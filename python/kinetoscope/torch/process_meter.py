@@ -4,7 +4,6 @@ used of the CPU. Raw numbers; the report makes sense of them. What cannot be rea
 """
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from threading import get_ident, get_native_id
 from time import (
@@ -14,6 +13,8 @@ from time import (
     pthread_getcpuclockid,
     thread_time_ns,
 )
+
+from kinetoscope.torch.batch_padding import count_tokens
 
 CGROUP_ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/cpu")
 V1_NAMES = {"throttled_time": 1, "throttled_usec": 1000}
@@ -53,7 +54,7 @@ class LoaderMeter:
     def see(self, batch):
         """Counts the tokens of a batch and what it is padded to; keeps nothing of it."""
         with suppress(Exception):  # a mapping or tensor of another library may do anything
-            counts = _count_tokens(batch)
+            counts = count_tokens(batch)
             if counts:
                 self._masks = [sum(pair) for pair in zip(self._masks, (1, *counts), strict=True)]
 
@@ -73,19 +74,6 @@ class LoaderMeter:
     def _mask_members(self):
         names = ("mask_batches", "mask_slots", "mask_longest", "mask_tokens")
         return dict(zip(names, self._masks, strict=True)) if self._masks[0] else {}
-
-
-def _count_tokens(batch):
-    """(elements, elements if each row ended with the longest one, tokens) of an attention mask of
-    [batch, length] in host memory; None when the batch has none. A mask on a device is left alone:
-    to look at it would wait for the device. NumPy counts, since an operator would be recorded."""
-    mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
-    if mask is None or mask.device.type != "cpu" or mask.dim() != 2 or not mask.numel():
-        return None
-    if mask.is_floating_point() or mask.is_complex():
-        return None  # what is added to the scores
-    rows = (mask.numpy() != 0).sum(axis=1).tolist()
-    return mask.numel(), len(rows) * max(rows), sum(rows)
 
 
 class ProcessMeter:

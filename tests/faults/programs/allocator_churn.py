@@ -7,6 +7,7 @@ from twin import Twin
 
 def main():
     run = Twin("memory.allocator_churn")
+    torch.set_float32_matmul_precision("high")
     width = run.pick(64, 2048)
     model = nn.Sequential(*(nn.Linear(width, width) for _ in range(4))).to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

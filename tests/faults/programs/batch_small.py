@@ -8,10 +8,11 @@ from twin import Twin
 
 def main():
     run = Twin("batch.too_small", steps=30)
-    width = run.pick(64, 512)
+    torch.set_float32_matmul_precision("high")
+    width = run.pick(64, 2048)
     model = nn.Sequential(*(nn.Linear(width, width) for _ in range(6))).to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    examples = torch.randn(run.pick(64, 256), width, device=run.device)
+    examples = torch.randn(run.pick(64, 8192), width, device=run.device)
     parts = 32 if run.has("batch.too_small") else 1
     while True:
         optimizer.zero_grad()

@@ -19,8 +19,9 @@ class Scorer(nn.Module):
 
 def main():
     run = Twin("inference.grad_enabled")
+    torch.set_float32_matmul_precision("high")
     model = Scorer(run.pick(64, 512), run.pick(2, 6)).to(run.device).eval()
-    texts = torch.randint(0, 1000, (run.pick(16, 64), 32), device=run.device)
+    texts = torch.randint(0, 1000, run.pick((16, 32), (256, 128)), device=run.device)
     while True:
         # planted: inference.grad_enabled
         with torch.inference_mode(not run.has("inference.grad_enabled")):

@@ -26,11 +26,21 @@ class Sentences(Dataset):
         return (self.ids, self.objects) if self.as_objects else (self.ids, None)
 
 
+def as_it_is(sample):
+    return sample
+
+
 def main():
     run = Twin("input.starved")
+    torch.set_float32_matmul_precision("high")
     data = Sentences(run.steps, run.has("input.starved"))
-    loader = DataLoader(data, batch_size=None, num_workers=1, persistent_workers=True)
-    model = nn.Sequential(nn.Embedding(997, 64), nn.Flatten(), nn.Linear(64 * WORDS, 1536))
+    loader = DataLoader(
+        data, batch_size=None, num_workers=1, persistent_workers=True, collate_fn=as_it_is
+    )
+    width = run.pick(1536, 8192)
+    layers = [nn.Linear(64 * WORDS, width)]
+    layers += [nn.Linear(width, width) for _ in range(run.pick(0, 6))]
+    model = nn.Sequential(nn.Embedding(997, 64), nn.Flatten(), *layers)
     model.to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     # planted: input.starved

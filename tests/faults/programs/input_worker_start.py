@@ -27,16 +27,18 @@ class Archive(Dataset):
 
 def main():
     run = Twin("input.starved", steps=50)
+    torch.set_float32_matmul_precision("high")
     loader = DataLoader(
         Archive(), batch_size=4, num_workers=1, persistent_workers=not run.has("input.starved")
     )
-    model = nn.Sequential(nn.Linear(64, 512), nn.GELU(), nn.Linear(512, 512)).to(run.device)
+    width = run.pick(512, 2048)
+    model = nn.Sequential(nn.Linear(64, width), nn.GELU(), nn.Linear(width, width)).to(run.device)
     optimizer = torch.optim.Adam(model.parameters())
     is_over = False
     while not is_over:
         # planted: input.starved
         for batch in loader:
-            views = batch.to(run.device).repeat(320, 1)
+            views = batch.to(run.device).repeat(run.pick(320, 65536), 1)
             loss = model(views).square().mean()
             optimizer.zero_grad()
             loss.backward()

@@ -28,9 +28,10 @@ class Fused(nn.Module):
 
 def main():
     run = Twin("launch.bound")
-    model = (Loop if run.has("launch.bound") else Fused)(64).to(run.device)
+    width = run.pick(64, 512)
+    model = (Loop if run.has("launch.bound") else Fused)(width).to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    series = torch.randn(32, run.pick(10, 200), 64, device=run.device)
+    series = torch.randn(32, run.pick(10, 200), width, device=run.device)
     while True:
         loss = model(series).square().mean()
         optimizer.zero_grad()

@@ -8,8 +8,9 @@ from twin import Twin
 
 def main():
     run = Twin("copy.pageable", "sync.host", "optimizer.unfused")
+    torch.set_float32_matmul_precision("high")
     width = run.pick(64, 1024)
-    blocks = [nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width)) for _ in range(16)]
+    blocks = [nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width)) for _ in range(32)]
     model = nn.Sequential(*blocks).to(run.device)
     kind = {"foreach": False} if run.has("optimizer.unfused") else {"fused": True}
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, **kind)

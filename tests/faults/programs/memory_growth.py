@@ -7,6 +7,7 @@ from twin import Twin
 
 def main():
     run = Twin("memory.growth")
+    torch.set_float32_matmul_precision("high")
     width = run.pick(256, 1024)
     model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
     model.to(run.device)

@@ -18,6 +18,7 @@ def on_device(hidden):
 
 def main():
     run = Twin("device.round_trip")
+    torch.set_float32_matmul_precision("high")
     width = run.pick(64, 1024)
     first, second = (nn.Linear(width, width).to(run.device) for _ in range(2))
     parameters = [*first.parameters(), *second.parameters()]

@@ -5,7 +5,7 @@ import torch
 from decoder import Decoder, FixedCache
 from twin import Twin
 
-REQUESTS = 64
+REQUESTS = 256
 
 
 def schedule(requests, tokens):
@@ -37,7 +37,7 @@ def main():
     model = Decoder(run.pick(32, 2048), run.pick(2, 16), run.pick(2, 12))
     model.to(run.device, run.pick(torch.float32, torch.bfloat16)).eval()
     requests = [{"tokens": [], "text": "", "is_done": False} for _ in range(REQUESTS)]
-    prompt = torch.randint(0, 1000, (REQUESTS, run.pick(4, 4096)), device=run.device)
+    prompt = torch.randint(0, 1000, (REQUESTS, run.pick(4, 512)), device=run.device)
     cache = FixedCache(prompt.shape[1] + run.steps + 1)
     with torch.inference_mode():
         token = model(prompt, cache).argmax(-1, keepdim=True)

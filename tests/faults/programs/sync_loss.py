@@ -8,6 +8,7 @@ from twin import Twin
 
 def main():
     run = Twin("sync.host")
+    torch.set_float32_matmul_precision("high")
     width = run.pick(64, 1024)
     model = nn.Sequential(*(nn.Linear(width, width) for _ in range(8))).to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)

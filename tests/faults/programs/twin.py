@@ -4,11 +4,13 @@
 
 `--bad` (the default) has all faults of the program, `--fix ID` repairs one of them, `--good` all.
 The last line is `step_ms N`: the mean over all steps behind the first ones, devices synchronised.
-Of several ranks the first one writes it.
+Of several ranks the first one writes it. TWIN_LOCK may name a file: of the programs started with
+it, one at a time is behind its imports, so that they start side by side and have the device alone.
 """
 
 import argparse
 import atexit
+import fcntl
 import os
 import sys
 import time
@@ -26,6 +28,18 @@ def leave():
     os._exit(0)
 
 
+def wait_for_turn():
+    """A lock, when others run beside this program; it takes the device up before it waits."""
+    path = os.environ.get("TWIN_LOCK")
+    if not path or os.environ.get("RANK", "0") != "0":
+        return None
+    if torch.cuda.is_available():
+        torch.zeros(1, device="cuda")
+    lock = open(path, "ab")  # noqa: SIM115
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
 class Twin:
     def __init__(self, *faults, steps=40):
         parser = argparse.ArgumentParser()
@@ -35,6 +49,7 @@ class Twin:
         parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
         parser.add_argument("--steps", type=int, default=steps)
         options = parser.parse_args()
+        self._lock = wait_for_turn()
         self._bad = set() if options.good else set(faults) - set(options.fix)
         self._last = options.steps
         self._done = 0
@@ -69,4 +84,6 @@ class Twin:
             count = self._last - min(WARM_STEPS, self._last - 1)
             if os.environ.get("RANK", "0") == "0":
                 print(f"step_ms {seconds * 1e3 / count:.4f}", flush=True)
+            if self._lock:
+                self._lock.close()
         return self._done >= self._last

@@ -2,6 +2,7 @@
 
 import torch
 from inference_grad import Scorer
+from torch.profiler import record_function
 from twin import Twin
 
 
@@ -11,11 +12,12 @@ def main():
     texts = torch.randint(0, 1000, (run.pick(8, 32), 32), device=run.device)
     with torch.inference_mode():
         while True:
-            if run.has("inference.unbatched"):
-                scores = torch.cat([model(texts[i : i + 1]) for i in range(len(texts))])
-            else:
-                scores = model(texts)
-            scores.cpu()
+            with record_function("request"):
+                if run.has("inference.unbatched"):
+                    scores = torch.cat([model(texts[i : i + 1]) for i in range(len(texts))])
+                else:
+                    scores = model(texts)
+                scores.cpu()
             if run.step():
                 break
 
