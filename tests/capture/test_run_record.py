@@ -354,3 +354,32 @@ def test_each_rank_has_a_recording(tmp_path):
     assert len(document["inputs"]) == 3
     assert functions(tmp_path)["work"]["calls"] == 10, "of both"
     assert {row["rank"] for row in document["samples"]} >= {0, 1}
+
+
+STALLS = """
+import time
+import kinetoscope as ks
+import torch
+
+save = ks.profile_operation("save weights", "checkpoint")
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range(60):
+    model(torch.randn(512, 64)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step % 4 == 0:
+        with save:
+            time.sleep(0.25)
+"""
+
+
+@pytest.mark.torch
+def test_a_stall_is_called_what_the_program_calls_it(tmp_path):
+    run(tmp_path, STALLS, "--steps", "5:1:24", "--no-stacks", record="regions")
+    found = {finding["id"]: finding for finding in report(tmp_path)["findings"]}
+    stall = found["host.periodic_stall"]
+    assert 'the region "save weights" (checkpoint)' in stall["fix"]["text"]
+    evidence = {row["name"]: row["value"] for row in stall["evidence"]}
+    assert evidence["period"] == 4
+    assert 0.24e9 < evidence["region_longer_by"] < 0.4e9
