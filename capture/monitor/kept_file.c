@@ -1,0 +1,50 @@
+#include "capture/monitor/kept_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "capture/shared/small_file.h"
+
+bool ks_kept_path(char out[KS_KEPT_PATH_SIZE], const char *root, const char *folder,
+                  const char *name)
+{
+    struct ks_small_text path = {.ptr = out, .size = KS_KEPT_PATH_SIZE};
+    ks_small_text_put(&path, root);
+    ks_small_text_put(&path, folder);
+    ks_small_text_put(&path, name);
+    return !path.is_cut;
+}
+
+void ks_kept_file_open(struct ks_kept_file *file, const char *root, const char *folder,
+                       const char *name)
+{
+    char path[KS_KEPT_PATH_SIZE];
+    file->fd = ks_kept_path(path, root, folder, name) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+}
+
+bool ks_kept_file_read(const struct ks_kept_file *file, char *text, size_t size)
+{
+    size_t len = 0;
+    while (file->fd >= 0 && len + 1 < size) {
+        ssize_t got = pread(file->fd, text + len, size - 1 - len, (off_t)len);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            break;
+        }
+        len += (size_t)got;
+    }
+    text[len] = '\0';
+    return len > 0;
+}
+
+void ks_kept_file_close(struct ks_kept_file *file)
+{
+    if (file->fd >= 0) {
+        (void)close(file->fd);
+    }
+    file->fd = -1;
+}

@@ -1,0 +1,292 @@
+#include "capture/monitor/system_monitor.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "capture/monitor/group_source.h"
+#include "capture/monitor/machine_source.h"
+#include "capture/monitor/process_source.h"
+
+#define NS_PER_S INT64_C(1000000000)
+
+enum { THREAD_STACK_SIZE = 256 * 1024 };
+
+/* What one monitor works with; all of it is mapped at once. */
+struct work {
+    struct ks_process_source process;
+    struct ks_group_source group;
+    struct ks_machine_source machine;
+    struct ks_look look;
+    struct ks_curves curves;
+};
+
+static struct monitor {
+    uint32_t user_count; /* that started it and have not stopped it */
+    _Atomic uint32_t rate_hz;
+    bool has_thread;
+    bool has_fork_handler;
+    pthread_t thread;
+    pthread_mutex_t looking; /* a look goes on */
+    sem_t wake;              /* posted: the end, or another rate */
+    _Atomic bool is_ending;
+    struct work *work;
+    _Atomic uint64_t looks, late, cpu_ns;
+} monitor;
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now = {0};
+    (void)clock_gettime(clock, &now);
+    return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+int64_t ks_system_monitor_now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* ------------------------------------------------------------------ looking */
+
+/* Counts what the calling thread has used since its clock stood at `cpu_from_ns`, and gives where
+ * it stands now. */
+static int64_t look_around(struct work *work, int64_t cpu_from_ns)
+{
+    int error = errno;
+    (void)pthread_mutex_lock(&monitor.looking);
+    work->look.count = 0;
+    work->look.now_ns = ks_system_monitor_now_ns();
+    ks_process_source_look(&work->process, &work->look);
+    ks_group_source_look(&work->group, &work->look);
+    ks_machine_source_look(&work->machine, &work->look);
+    ks_curves_add(&work->curves, &work->look);
+    (void)pthread_mutex_unlock(&monitor.looking);
+    int64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    atomic_fetch_add(&monitor.looks, 1);
+    atomic_fetch_add(&monitor.cpu_ns, (uint64_t)(cpu_ns - cpu_from_ns));
+    errno = error;
+    return cpu_ns;
+}
+
+static void look_once(struct work *work)
+{
+    (void)look_around(work, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
+/* Waits until then, or until somebody has something to say. */
+static void wait_until(int64_t then_ns)
+{
+    struct timespec at = {.tv_sec = then_ns / NS_PER_S, .tv_nsec = then_ns % NS_PER_S};
+    while (sem_clockwait(&monitor.wake, CLOCK_MONOTONIC, &at) != 0 && errno == EINTR) {
+    }
+}
+
+/* Looks that were missed are not made up for. */
+static void *run(void *unused)
+{
+    (void)unused;
+    (void)pthread_setname_np(pthread_self(), "kscope-monitor");
+    int64_t looked_ns = ks_system_monitor_now_ns();
+    int64_t cpu_ns = 0; /* with waking up */
+    for (;;) {
+        int64_t interval_ns = NS_PER_S / atomic_load(&monitor.rate_hz);
+        int64_t due_ns = looked_ns + interval_ns;
+        wait_until(due_ns);
+        if (atomic_load(&monitor.is_ending)) {
+            return NULL;
+        }
+        int64_t now_ns = ks_system_monitor_now_ns();
+        if (now_ns < due_ns) {
+            continue; /* the rate is another one */
+        }
+        if (now_ns - looked_ns > 2 * interval_ns) {
+            atomic_fetch_add(&monitor.late, 1);
+        }
+        looked_ns = now_ns - due_ns < interval_ns ? due_ns : now_ns;
+        cpu_ns = look_around(monitor.work, cpu_ns);
+    }
+}
+
+/* ------------------------------------------------------------------ starting and stopping */
+
+static int refuse(char reason[KS_MONITOR_REASON_SIZE], const char *sentence)
+{
+    size_t size = strlen(sentence);
+    size = size < KS_MONITOR_REASON_SIZE ? size : KS_MONITOR_REASON_SIZE - 1;
+    memcpy(reason, sentence, size);
+    reason[size] = '\0';
+    return -1;
+}
+
+static void open_sources(struct work *work, const char *root)
+{
+    ks_curves_pause(&work->curves);
+    ks_process_source_open(&work->process, root);
+    ks_group_source_open(&work->group, root);
+    ks_machine_source_open(&work->machine, root);
+}
+
+static void close_sources(struct work *work)
+{
+    ks_process_source_close(&work->process);
+    ks_group_source_close(&work->group);
+    ks_machine_source_close(&work->machine);
+}
+
+/* The child has our memory, as it was in the middle of a look, but not our threads. The files that
+ * it inherited tell of its parent. */
+static void forget_in_child(void)
+{
+    if (monitor.user_count > 0 && monitor.work) {
+        close_sources(monitor.work);
+    }
+    monitor.user_count = 0;
+    monitor.has_thread = false;
+    if (monitor.work) {
+        (void)munmap(monitor.work, sizeof(*monitor.work));
+        monitor.work = NULL;
+    }
+}
+
+/* With all signals held back, which the new thread inherits; but that of a file that was cut short,
+ * which would end the process. */
+static int start_thread(void)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes) != 0) {
+        return -1;
+    }
+    (void)pthread_attr_setstacksize(&attributes, THREAD_STACK_SIZE);
+    (void)sigfillset(&all);
+    (void)sigdelset(&all, SIGBUS);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&monitor.thread, &attributes, run, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    monitor.has_thread = failed == 0;
+    return failed ? -1 : 0;
+}
+
+static void stop_thread(void)
+{
+    if (monitor.has_thread) {
+        atomic_store(&monitor.is_ending, true);
+        (void)sem_post(&monitor.wake);
+        (void)pthread_join(monitor.thread, NULL);
+        monitor.has_thread = false;
+    }
+}
+
+/* Once for a process: what was measured before can be asked for as long as it lives. */
+static bool take_memory(void)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    if (monitor.work) {
+        return true;
+    }
+    void *work = mmap(NULL, sizeof(struct work), PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (work == MAP_FAILED || sem_init(&monitor.wake, 0, 0) != 0 ||
+        pthread_mutex_init(&monitor.looking, NULL) != 0) {
+        return false;
+    }
+    monitor.work = work;
+    ks_curves_init(&monitor.work->curves);
+    return true;
+}
+
+static int begin(const struct ks_system_monitor_options *options,
+                 char reason[KS_MONITOR_REASON_SIZE])
+{
+    if (!monitor.has_fork_handler) {
+        if (pthread_atfork(NULL, NULL, forget_in_child) != 0) {
+            return refuse(reason, "The system monitor has no memory.");
+        }
+        monitor.has_fork_handler = true;
+    }
+    if (!take_memory()) {
+        return refuse(reason, "The system monitor has no memory.");
+    }
+    atomic_store(&monitor.rate_hz, options->rate_hz);
+    atomic_store(&monitor.looks, 0);
+    atomic_store(&monitor.late, 0);
+    atomic_store(&monitor.cpu_ns, 0);
+    atomic_store(&monitor.is_ending, false);
+    open_sources(monitor.work, options->root ? options->root : "");
+    look_once(monitor.work);
+    return 0;
+}
+
+/* Another one wants it, too. */
+static int speed_up(uint32_t rate_hz)
+{
+    if (rate_hz > atomic_load(&monitor.rate_hz)) {
+        atomic_store(&monitor.rate_hz, rate_hz);
+        if (monitor.has_thread) {
+            (void)sem_post(&monitor.wake);
+        }
+    }
+    look_once(monitor.work);
+    return 0;
+}
+
+int ks_system_monitor_start(const struct ks_system_monitor_options *options,
+                            char reason[KS_MONITOR_REASON_SIZE])
+{
+    if (options->rate_hz > KS_MONITOR_RATE_MAX) {
+        return refuse(reason, "The system monitor looks 1 to 100 times a second.");
+    }
+    bool was_on = monitor.user_count > 0;
+    if ((was_on ? speed_up(options->rate_hz) : begin(options, reason)) != 0) {
+        return -1;
+    }
+    if (!monitor.has_thread && atomic_load(&monitor.rate_hz) > 0 && start_thread() != 0) {
+        if (!was_on) {
+            close_sources(monitor.work);
+        }
+        return refuse(reason, "The system monitor could not start its thread.");
+    }
+    monitor.user_count++;
+    return 0;
+}
+
+void ks_system_monitor_stop(void)
+{
+    if (monitor.user_count == 0 || --monitor.user_count > 0) {
+        return;
+    }
+    stop_thread();
+    look_once(monitor.work);
+    close_sources(monitor.work);
+}
+
+bool ks_system_monitor_is_on(void)
+{
+    return monitor.user_count > 0;
+}
+
+void ks_system_monitor_look(void)
+{
+    if (monitor.user_count > 0) {
+        look_once(monitor.work);
+    }
+}
+
+void ks_system_monitor_counts(struct ks_system_monitor_counts *counts)
+{
+    *counts = (struct ks_system_monitor_counts){
+        .looks = atomic_load(&monitor.looks),
+        .late = atomic_load(&monitor.late),
+        .cpu_ns = atomic_load(&monitor.cpu_ns),
+        .rate_hz = atomic_load(&monitor.rate_hz),
+    };
+}
+
+struct ks_curves *ks_system_monitor_curves(void)
+{
+    return monitor.work ? &monitor.work->curves : NULL;
+}
