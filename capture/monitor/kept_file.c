@@ -24,6 +24,10 @@ void ks_kept_file_open(struct ks_kept_file *file, const char *root, const char *
     file->fd = ks_kept_path(path, root, folder, name) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
+/* The kernel hands out texts of many lines by pages, so that a read that ends well within one has
+ * come to the end of the file: no second one is needed to learn that. */
+enum { SURELY_ALL = 2048 };
+
 bool ks_kept_file_read(const struct ks_kept_file *file, char *text, size_t size)
 {
     size_t len = 0;
@@ -36,6 +40,9 @@ bool ks_kept_file_read(const struct ks_kept_file *file, char *text, size_t size)
             break;
         }
         len += (size_t)got;
+        if (got < SURELY_ALL && len < SURELY_ALL) {
+            break;
+        }
     }
     text[len] = '\0';
     return len > 0;

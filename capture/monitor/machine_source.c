@@ -12,8 +12,9 @@
 enum {
     MEMORY_PERIOD_MS = 500,
     SLOW_PERIOD_MS = 1000,
-    /* The kernel visits each core, and each interrupt of each core, to write /proc/stat. */
-    STAT_PERIOD_MS = 100,
+    /* The kernel visits each core, and each interrupt of each core, to write /proc/stat, and
+     * counts in ticks of 10 ms. */
+    STAT_PERIOD_MS = 200,
     STAT_PERIOD_LARGE_MS = 1000,
     CORES_LARGE = 32,
     SECTOR_SIZE = 512, /* of /proc/diskstats, whatever the disk's are */

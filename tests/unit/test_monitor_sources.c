@@ -139,13 +139,15 @@ static void test_series(void **state)
 /* ------------------------------------------------------------------ the process */
 
 static const char STAT[] = "42 (a ) b(9) S 1 42 42 0 -1 4194560 9 0 0 0 7 8 0 0 20 0 %d 0 99 "
-                           "1000000 %d 18446744073709551615 1 1 0\n";
+                           "1000000 5 18446744073709551615 1 1 0\n";
 
 static void put_process(int threads, int pages, int scale)
 {
     char text[512];
-    snprintf(text, sizeof(text), STAT, threads, pages);
+    snprintf(text, sizeof(text), STAT, threads);
     put("/proc/self/stat", text);
+    snprintf(text, sizeof(text), "9999 %d 1 1 0 1 0\n", pages);
+    put("/proc/self/statm", text);
     snprintf(text, sizeof(text),
              "rchar: %d\nwchar: %d\nsyscr: 5\nsyscw: 6\nread_bytes: %d\nwrite_bytes: %d\n"
              "cancelled_write_bytes: 0\n",
@@ -189,6 +191,7 @@ static void test_process_without_files(void **state)
     (void)state;
     struct ks_process_source source;
     put("/proc/self/stat", "42 (x) S 1 2");
+    put("/proc/self/statm", "9999");
     put("/proc/self/io", "");
     ks_process_source_open(&source, root);
     for (int i = 1; i < 3; i++) {
