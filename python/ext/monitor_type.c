@@ -21,6 +21,8 @@ typedef struct {
     int64_t to_ns;   /* INT64_MAX while it is on */
 } SystemMonitor;
 
+static bool has_exit_hook;
+
 static bool is_on(const SystemMonitor *self)
 {
     return self->is_on && self->pid == getpid();
@@ -73,6 +75,31 @@ static void monitor_dealloc(SystemMonitor *self)
     Py_DECREF(type);
 }
 
+static PyObject *end_all(PyObject *unused, PyObject *no_arguments)
+{
+    (void)unused;
+    (void)no_arguments;
+    ks_system_monitor_end();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef END_DEFINITION = {"end_monitor", end_all, METH_NOARGS, NULL};
+
+static int hook_exit(void)
+{
+    if (has_exit_hook) {
+        return 0;
+    }
+    PyObject *atexit = PyImport_ImportModule("atexit");
+    PyObject *function = atexit ? PyCFunction_New(&END_DEFINITION, NULL) : NULL;
+    PyObject *result = function ? PyObject_CallMethod(atexit, "register", "O", function) : NULL;
+    has_exit_hook = result != NULL;
+    Py_XDECREF(atexit);
+    Py_XDECREF(function);
+    Py_XDECREF(result);
+    return has_exit_hook ? 0 : -1;
+}
+
 PyDoc_STRVAR(START_DOC,
              "start($self, /)\n--\n\n"
              "Start measuring, rate_hz times a second, from a thread that never takes the GIL.\n"
@@ -89,6 +116,9 @@ static PyObject *monitor_start(SystemMonitor *self, PyObject *unused)
         .rate_hz = self->rate_hz, .root = self->root ? PyBytes_AS_STRING(self->root) : NULL};
     if (is_on(self)) {
         Py_RETURN_NONE;
+    }
+    if (hook_exit() != 0) {
+        return NULL;
     }
     int64_t now_ns = ks_system_monitor_now_ns();
     if (ks_system_monitor_start(&options, reason) != 0) {
@@ -409,7 +439,7 @@ static PyGetSetDef GETTERS[] = {
 
 PyDoc_STRVAR(TYPE_DOC,
              "SystemMonitor(rate_hz=10, *, root='')\n--\n\n"
-             "Measures what this process, its control group and the machine are at, up\n"
+             "Measures what this process, its control group, the machine and its GPUs are at, up\n"
              "to 100 times a second, and writes it to the recording. With rate_hz=0 it measures\n"
              "when look() is called. Works as a context manager, too. `root` stands before the\n"
              "paths of all files that it reads.\n\n"

@@ -3,9 +3,11 @@
 Use: monitor_programs.py NAME FOLDER
 """
 
+import ctypes
 import json
 import mmap
 import os
+import pathlib
 import sys
 import threading
 import time
@@ -189,6 +191,72 @@ def ends_without_stop(folder):
     time.sleep(0.1)
     sys.kept = kept
     return {}
+
+
+class Gpu(ctypes.Structure):
+    """struct stand_in_gpu of tests/support/stand_in_nvml.h."""
+
+    _fields_ = (
+        ("mhz", ctypes.c_uint),
+        ("reasons", ctypes.c_ulonglong),
+        ("celsius", ctypes.c_uint),
+        ("busy_percent", ctypes.c_uint),
+        ("pids", ctypes.c_uint * 4),
+        ("pid_count", ctypes.c_uint),
+        ("power_mw", ctypes.c_uint),
+        ("memory_bytes", ctypes.c_ulonglong),
+        ("energy_mj", ctypes.c_ulonglong),
+        ("pcie_kb_s", ctypes.c_uint),
+        ("nvlink_kib", ctypes.c_uint),
+        ("tensor_percent", ctypes.c_double),
+    )
+
+
+def stand_in_gpus():
+    return (Gpu * 2).in_dll(ctypes.CDLL("libnvidia-ml.so.1"), "stand_in_nvml")
+
+
+def gpus(folder):
+    """Two GPUs of a stand-in for the driver, whose second has the more memory in use."""
+    first, second = stand_in_gpus()
+    first.busy_percent, first.memory_bytes, first.power_mw = 80, 10**9, 300000
+    second.busy_percent, second.memory_bytes = 40, 5 * 10**9
+    path = kinetoscope.start_recording(folder)
+    monitor = kinetoscope.PerformanceMonitor(50)
+    with monitor:
+        time.sleep(0.7)
+        second.memory_bytes = 7 * 10**9
+        time.sleep(0.7)
+        names = [name_of_thread(thread) for thread in os.listdir("/proc/self/task")]
+    kinetoscope.stop_recording()
+    kept = monitor.plot_metrics(os.path.join(folder, "gpus.svg"))
+    return {
+        "summary": monitor.get_summary(),
+        "latest": monitor.record_metrics(),
+        "threads": sorted(name for name in names if name.startswith("kscope")),
+        "recording": path,
+        "svg": pathlib.Path(kept).read_text(),
+    }
+
+
+def name_of_thread(thread):
+    return pathlib.Path("/proc/self/task", thread, "comm").read_text().strip()
+
+
+def gpus_to_the_end(folder):
+    """Forks and leaves while the driver is being asked."""
+    stand_in_gpus()[0].busy_percent = 7
+    SystemMonitor(100).start()
+    sys.kept = SystemMonitor(100)
+    sys.kept.start()
+    statuses = set()
+    for _ in range(50):
+        child = os.fork()
+        if child == 0:
+            with SystemMonitor(0) as own:
+                os._exit(1 if "gpu.busy.0" in own.latest() else 0)
+        statuses.add(os.waitpid(child, 0)[1])
+    return {"statuses": sorted(statuses), "busy": sys.kept.latest()["gpu.busy.0"]}
 
 
 if __name__ == "__main__":
