@@ -37,7 +37,7 @@ class PsutilMonitor:
         self.interval = 1 / rate_hz
         self.process = psutil.Process()
         self.end = threading.Event()
-        self.pss_at = self.slow_at = self.half_at = self.cores_at = 0.0
+        self.pss_at = self.slow_at = self.half_at = self.fifth_at = 0.0
         self.latest, self.looks, self.cpu_ns = {}, 0, 0
 
     def is_due(self, name, now, period):
@@ -53,11 +53,11 @@ class PsutilMonitor:
             latest["cpu"] = process.cpu_times()
             latest["switches"] = process.num_ctx_switches()
             latest["memory"] = process.memory_info()
-            latest["io"] = process.io_counters()
             if self.is_due("half_at", now, 0.5):
                 latest["threads"] = process.num_threads()
                 latest["machine"] = psutil.virtual_memory()
-        if self.is_due("cores_at", now, 0.2):
+        if self.is_due("fifth_at", now, 0.2):
+            latest["io"] = process.io_counters()
             latest["cores"] = psutil.cpu_percent(percpu=True)
         if self.is_due("slow_at", now, 1):
             latest["disks"] = psutil.disk_io_counters()

@@ -14,7 +14,7 @@ enum {
     TEXT_SIZE = 2048,
     USAGE_PERIOD_MS = 50,
     THREADS_PERIOD_MS = 500,
-    IO_PERIOD_MS = 100,
+    IO_PERIOD_MS = 200,
     PSS_PERIOD_S = 10,
     PSS_COST_MAX_MS = 5,
 };

@@ -199,7 +199,7 @@ static PyObject *each_curve(const SystemMonitor *self,
     struct ks_curves *curves = curves_of(self);
     PyObject *dict = PyDict_New();
     for (uint32_t i = 0; dict && curves && i < KS_SERIES_COUNT; i++) {
-        struct ks_curve_summary curve;
+        struct ks_curve_summary curve = {0};
         if (ks_curves_summary(curves, i, self->from_ns, self->to_ns, &curve) &&
             put(dict, i, make(i, &curve)) != 0) {
             Py_CLEAR(dict);
@@ -253,7 +253,7 @@ static bool find_highest(const SystemMonitor *self, enum ks_metric metric,
     uint32_t count = metric < KS_METRIC_SINGLE_COUNT ? 1 : KS_METRIC_GPUS_MAX;
     bool is_found = false;
     for (uint32_t i = 0; curves && i < count; i++) {
-        struct ks_curve_summary curve;
+        struct ks_curve_summary curve = {0};
         if (ks_curves_summary(curves, ks_series_of(metric, i), self->from_ns, self->to_ns,
                               &curve) &&
             (!is_found || curve.max > out->max)) {
@@ -285,7 +285,7 @@ static PyObject *monitor_summary(SystemMonitor *self, PyObject *unused)
     (void)unused;
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict && i < sizeof(PARTS) / sizeof(*PARTS); i++) {
-        struct ks_curve_summary curve;
+        struct ks_curve_summary curve = {0};
         if (!find_highest(self, PARTS[i].metric, &curve)) {
             continue;
         }
