@@ -178,6 +178,7 @@ static void test_devices(void **state)
     check_devices("0,GPU-other,1", NULL, 1, 0); /* CUDA stops there, too */
     check_devices(NULL, "1", 1, 1);
     check_devices("1,0", "1", 1, 0);
+    check_devices("1,0", "2", 2, 1);
     check_devices("1", "3", 1, 1); /* the launcher gave each rank its own */
     check_devices(NULL, "x", 2, 0);
 }
@@ -234,7 +235,7 @@ static void test_monitor_on_demand(void **state)
     ks_system_monitor_look();
     assert_true(has_value(KS_METRIC_GPU_POWER, 600));
     start(10); /* from now on a thread asks */
-    assert_int_equal(nvml->open <= 1, 1);
+    assert_true(ks_system_monitor_is_on());
     ks_system_monitor_end();
     assert_false(ks_system_monitor_is_on());
     assert_int_equal(nvml->open, 0);
