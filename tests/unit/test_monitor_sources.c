@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "capture/monitor/curves.h"
@@ -84,6 +85,21 @@ static void check(enum ks_metric metric, double expected)
 static void check_absent(enum ks_metric metric)
 {
     check(metric, (double)NAN);
+}
+
+/* Every look at the clock takes so long. */
+static int64_t clock_cost_ns;
+static int64_t clock_lead_ns;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int status = __real_clock_gettime(clock, out);
+    int64_t ns = out->tv_sec * SECOND + out->tv_nsec + (clock_lead_ns += clock_cost_ns);
+    *out = (struct timespec){.tv_sec = ns / SECOND, .tv_nsec = ns % SECOND};
+    return status;
 }
 
 /* ------------------------------------------------------------------ words */
@@ -184,6 +200,30 @@ static void test_process(void **state)
     check_absent(KS_METRIC_IO_READ); /* it went back */
     check(KS_METRIC_MEMORY_PSS, 7.0 * 1024);
     ks_process_source_close(&source);
+}
+
+/* Whether PSS is read once more after it took that long. */
+static bool is_read_again(int64_t cost_ns)
+{
+    struct ks_process_source source;
+    ks_process_source_open(&source, root);
+    for (int i = 1; i < 3; i++) {
+        begin_look(i * 20 * SECOND);
+        clock_cost_ns = cost_ns;
+        ks_process_source_look(&source, &look);
+        clock_cost_ns = 0;
+        assert_true(i > 1 || found(KS_METRIC_MEMORY_PSS, 0) == 7.0 * 1024);
+    }
+    ks_process_source_close(&source);
+    return !isnan(found(KS_METRIC_MEMORY_PSS, 0));
+}
+
+static void test_costly_pss(void **state)
+{
+    (void)state;
+    put_process(12, 300, 1);
+    assert_true(is_read_again(SECOND / 1000 * 3));
+    assert_false(is_read_again(SECOND / 1000 * 6));
 }
 
 static void test_process_without_files(void **state)
@@ -464,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_series),
         cmocka_unit_test_setup_teardown(test_process, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_costly_pss, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_process_without_files, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_version_2, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_version_2_without_limits, make_root, remove_root),
