@@ -12,6 +12,7 @@
 #include "capture/monitor/group_source.h"
 #include "capture/monitor/machine_source.h"
 #include "capture/monitor/process_source.h"
+#include "capture/monitor/rdma_source.h"
 
 #define NS_PER_S INT64_C(1000000000)
 
@@ -26,6 +27,7 @@ struct work {
     struct ks_process_source process;
     struct ks_group_source group;
     struct ks_machine_source machine;
+    struct ks_rdma_source rdma;
     struct ks_look look;
     struct ks_gpu_source gpus;
     struct ks_look gpu_look;
@@ -74,6 +76,7 @@ static int64_t look_around(struct work *work, int64_t cpu_from_ns)
     ks_process_source_look(&work->process, &work->look);
     ks_group_source_look(&work->group, &work->look);
     ks_machine_source_look(&work->machine, &work->look);
+    ks_rdma_source_look(&work->rdma, &work->look);
     ks_curves_add(&work->curves, &work->look);
     (void)pthread_mutex_unlock(&monitor.looking);
     int64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -175,6 +178,7 @@ static void open_sources(struct work *work, const char *root)
     ks_process_source_open(&work->process, root);
     ks_group_source_open(&work->group, root);
     ks_machine_source_open(&work->machine, root);
+    ks_rdma_source_open(&work->rdma, root);
 }
 
 static void close_sources(struct work *work)
@@ -182,6 +186,7 @@ static void close_sources(struct work *work)
     ks_process_source_close(&work->process);
     ks_group_source_close(&work->group);
     ks_machine_source_close(&work->machine);
+    ks_rdma_source_close(&work->rdma);
 }
 
 /* The child has our memory, as it was in the middle of a look, but not our threads. The files that

@@ -14,6 +14,7 @@
 #include "capture/monitor/group_source.h"
 #include "capture/monitor/machine_source.h"
 #include "capture/monitor/process_source.h"
+#include "capture/monitor/rdma_source.h"
 #include "capture/monitor/words.h"
 #include "cmocka_all.h"
 
@@ -498,6 +499,45 @@ static void test_machine_many(void **state)
     check(KS_METRIC_DISK_READ, KS_MACHINE_DISKS_MAX * 10.0 * 512);
 }
 
+/* ------------------------------------------------------------------ RDMA */
+
+#define PORTS "/sys/class/infiniband/mlx5_0/ports"
+
+static void test_rdma(void **state)
+{
+    (void)state;
+    struct ks_rdma_source source;
+    put(PORTS "/1/counters/port_rcv_data", "1000\n");
+    put(PORTS "/1/counters/port_xmit_data", "5000\n");
+    put(PORTS "/2/counters/port_rcv_data", "N/A (no PMA)\n");
+    put("/sys/class/infiniband/mlx5_1/ports/1/counters/port_rcv_data", "10\n");
+    put("/sys/class/infiniband/mlx5_2/node_type", "1\n");
+    ks_rdma_source_open(&source, root);
+    assert_int_equal(source.count, 3);
+    begin_look(100 * SECOND);
+    ks_rdma_source_look(&source, &look);
+    assert_int_equal(look.count, 0);
+    put(PORTS "/1/counters/port_rcv_data", "3000\n");
+    put(PORTS "/1/counters/port_xmit_data", "5000\n");
+    put("/sys/class/infiniband/mlx5_1/ports/1/counters/port_rcv_data", "30\n");
+    begin_look(102 * SECOND);
+    ks_rdma_source_look(&source, &look);
+    check(KS_METRIC_NET_RDMA_RECEIVE, (2000 + 20) * 4 / 2.0);
+    check(KS_METRIC_NET_RDMA_SEND, 0);
+    ks_rdma_source_close(&source);
+}
+
+static void test_no_rdma(void **state)
+{
+    (void)state;
+    struct ks_rdma_source source;
+    ks_rdma_source_open(&source, root);
+    begin_look(100 * SECOND);
+    ks_rdma_source_look(&source, &look);
+    assert_int_equal(look.count, 0);
+    ks_rdma_source_close(&source);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +554,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_machine_backwards, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_machine_nonsense, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_machine_many, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_rdma, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_no_rdma, make_root, remove_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
