@@ -135,6 +135,35 @@ static void test_words(void **state)
     assert_false(ks_words_word(&at, ':', word, sizeof(word))); /* no room */
 }
 
+/* A program that closes all files, as daemons do, and opens its own. */
+static void test_kept_file(void **state)
+{
+    (void)state;
+    char text[16];
+    struct ks_kept_file file;
+    put("/ours", "1\n");
+    put("/theirs", "2\n");
+    ks_kept_file_open(&file, root, "", "/ours");
+    assert_true(ks_kept_file_read(&file, text, sizeof(text)));
+    assert_string_equal(text, "1\n");
+    put("/ours", "12345678901234567890\n");
+    assert_true(ks_kept_file_read(&file, text, sizeof(text)));
+    assert_string_equal(text, "123456789012345"); /* what fits */
+    int number = file.fd;
+    struct ks_kept_file theirs;
+    ks_kept_file_open(&theirs, root, "", "/theirs");
+    assert_int_equal(dup2(theirs.fd, number), number);
+    ks_kept_file_close(&file);
+    assert_int_equal(fcntl(number, F_GETFD), 0);
+    assert_int_equal(close(number), 0);
+    ks_kept_file_close(&theirs);
+    assert_int_equal(fcntl(theirs.fd, F_GETFD), -1);
+    ks_kept_file_close(&theirs);
+    ks_kept_file_open(&file, root, "", "/neither");
+    assert_false(ks_kept_file_read(&file, text, sizeof(text)));
+    assert_string_equal(text, "");
+}
+
 /* Each metric has a name and a unit of its own; series and metrics are one to one. */
 static void test_series(void **state)
 {
@@ -542,6 +571,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
+        cmocka_unit_test_setup_teardown(test_kept_file, make_root, remove_root),
         cmocka_unit_test(test_series),
         cmocka_unit_test_setup_teardown(test_process, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_costly_pss, make_root, remove_root),
