@@ -47,9 +47,16 @@ static const struct name NAMES[] = {
     CALL(gpm_metrics, "nvmlGpmMetricsGet"),
 };
 
+/* Once for a process: the loader has a lock that a fork might copy as it is held. */
+static void *library;
+static bool was_sought;
+
 bool ks_nvml_calls_find(struct ks_nvml_calls *calls)
 {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    if (!was_sought) {
+        library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+        was_sought = true;
+    }
     if (!library) {
         return false;
     }

@@ -162,6 +162,40 @@ def many_forks(folder):
         return {"statuses": sorted(statuses), "looks": monitor.counts()["looks"]}
 
 
+def crowd(folder):
+    """Threads that start, look, ask and stop at will, over one monitor of all and their own."""
+    shared, failures = SystemMonitor(0), []
+    files = set(os.listdir("/proc/self/fd"))
+
+    def work(number):
+        own = SystemMonitor(number * 10)
+        try:
+            for _ in range(30):
+                with own:
+                    shared.start()
+                    assert own.look()["memory.rss"] > 0
+                    shared.look()
+                    shared.metrics()
+                    shared.stop()
+                child = os.fork() if number == 3 else 1
+                if child == 0:
+                    with own:
+                        os._exit(0 if own.look() else 1)
+                if number == 3:
+                    assert os.waitpid(child, 0)[1] == 0
+        except BaseException as failure:
+            failures.append(repr(failure))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    left = [name_of_thread(thread) for thread in os.listdir("/proc/self/task")]
+    more = len(os.listdir("/proc/self/fd")) - len(files)
+    return {"failures": failures, "left": left, "files": more}
+
+
 def on_demand(folder):
     """No thread of its own: looks when told to."""
     before = len(os.listdir("/proc/self/task"))

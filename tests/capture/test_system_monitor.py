@@ -146,6 +146,14 @@ def test_forks_in_the_middle_of_looks(run):
     assert said["looks"] >= 5
 
 
+def test_many_threads_at_once(run):
+    """The last one to stop ends it, with all of its threads and files; forks in between."""
+    said = run("crowd")
+    assert said["failures"] == []
+    assert not [name for name in said["left"] if name.startswith("kscope-monitor")]
+    assert said["files"] == 0
+
+
 def test_looks_on_demand(run):
     said = run("on_demand")
     assert said["threads"] == 0
