@@ -50,6 +50,14 @@ static int read_time(const struct ks_cli_args *args, struct ks_export_options *o
                          args, "Cannot use --time %s: it must be FROM:TO in ms, as 20:35.5", text);
 }
 
+static enum ks_export_weight weight_of(const char *word)
+{
+    return strcmp(word, "device") == 0      ? KS_EXPORT_DEVICE
+           : strcmp(word, "functions") == 0 ? KS_EXPORT_FUNCTIONS
+           : strcmp(word, "samples") == 0   ? KS_EXPORT_SAMPLES
+                                            : KS_EXPORT_SELF_CPU;
+}
+
 static int read_format(const struct ks_cli_args *args, struct ks_export_options *options)
 {
     const char *to = ks_cli_value(args, "to");
@@ -78,8 +86,7 @@ static int read_format(const struct ks_cli_args *args, struct ks_export_options 
     const char *compression = ks_cli_value(args, "compression");
     options->uncompressed = compression && strcmp(compression, "none") == 0;
     const char *weight = ks_cli_value(args, "weight");
-    options->weight =
-        weight && strcmp(weight, "device") == 0 ? KS_EXPORT_DEVICE : KS_EXPORT_SELF_CPU;
+    options->weight = weight_of(weight ? weight : "self-cpu");
     return read_time(args, options);
 }
 
@@ -187,7 +194,8 @@ const struct ks_cli_command ks_cmd_export = {
         "folded: a line \"a;b;c NS\" for each stack of operators and Python frames. What ends in "
         "an "
         "operator adds up to its exclusive time, with --weight device to its GPU time.\n\n"
-        "speedscope: a profile for each thread and each GPU stream, in ns.\n\n"
+        "speedscope: a profile for each thread and each GPU stream, in ns; of recordings also one "
+        "for each thread whose calls were counted or whose stacks were sampled.\n\n"
         "chrome: the trace's own text, or the part of it that --steps, --time or --category "
         "choose, with all arguments. kscope convert makes it smaller or anonymous.\n\n"
         "perfetto: spans, launches, counters of all files in Perfetto's own format, which opens "
@@ -219,14 +227,16 @@ const struct ks_cli_command ks_cmd_export = {
              "Write to FILE, whole or not at all; - is standard output."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
-             "links|findings|inputs|regions|events|slice|gpu|memory|mark|sample|link|track|source|"
+             "links|findings|inputs|regions|functions|samples|events|slice|gpu|memory|mark|sample|"
+             "link|track|source|"
              "string|stack|call_path",
              "csv, parquet, arrow: which table of the report or of kscope query; else operators "
              "for csv and events for the others."},
             {"compression", 0, "HOW", "zstd|none",
              "parquet, arrow: how values are compressed; else zstd."},
-            {"weight", 'w', "WHAT", "self-cpu|device",
-             "folded: exclusive time on the host, or time of the GPU work launched."},
+            {"weight", 'w', "WHAT", "self-cpu|device|functions|samples",
+             "folded: exclusive time on the host, or time of the GPU work launched; of recordings "
+             "own time of functions, or number of samples."},
             {"time", 0, "FROM:TO", NULL,
              "Only events that overlap this time, in ms from the start of the trace."},
             {"category", 0, "LIST", NULL, "Only events of these categories (cpu_op,kernel)."},

@@ -1,7 +1,6 @@
 /* `kscope run`: records a window of the program's steps, says what it found, ends as it ended.
  *
  * stdout belongs to the program: every word of ours goes to stderr. */
-#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "command.h"
 #include "launch/launch.h"
 #include "launch/out_dir.h"
+#include "launch/record.h"
 #include "message.h"
 #include "run_report.h"
 
@@ -29,7 +29,8 @@ static const struct ks_run_process *main_process(const struct ks_run_folder *fol
 }
 
 static void explain_no_trace(const struct ks_run_process *process,
-                             const struct ks_launch_result *result)
+                             const struct ks_launch_result *result, const char *record,
+                             size_t recordings)
 {
     if (result->signal != 0) {
         ks_cli_say("the program was ended by signal %d (%s)", result->signal,
@@ -37,12 +38,15 @@ static void explain_no_trace(const struct ks_run_process *process,
     } else if (result->exit_status != 0) {
         ks_cli_say("the program ended with exit status %d", result->exit_status);
     }
-    if (!process) {
+    if (process) {
+        ks_cli_say("no steps were recorded. %s", process->explanation);
+    } else if (record && ks_launch_record_is_of_all(record) && recordings == 0) {
+        ks_cli_say("nothing was recorded: no Python process took our start-up hook (python -S, -I "
+                   "and -E leave it out)");
+    } else if (recordings == 0) {
         ks_cli_say("no steps were recorded: no Python process imported torch with our start-up "
                    "hook (python -S, -I and -E leave it out)");
-    } else {
-        ks_cli_say("no steps were recorded. %s", process->explanation);
-    }
+    } /* else it is no program of torch, and its report is of what was recorded all the time */
 }
 
 /* Without a trace it tells nothing that anybody asked for. */
@@ -57,33 +61,31 @@ static void show_folder(const struct ks_run_folder *folder, const char *out_dir,
                         const struct ks_launch_result *result)
 {
     const struct ks_run_process *process = main_process(folder);
-    if (!ks_run_folder_window(folder, 0)) {
-        explain_no_trace(process, result);
-        return;
-    }
-    if (process && process->explanation[0]) {
+    bool has_window = ks_run_folder_window(folder, 0);
+    if (has_window && process && process->explanation[0]) {
         ks_cli_say("%s", process->explanation);
     }
-    if (result->was_stopped) {
+    if (has_window && result->was_stopped) {
         ks_cli_say("the report is written, so the program was ended (--stop-after)");
     }
     if (!result->is_reported) {
-        ks_cli_say("the process that writes the report failed; the traces are there");
+        ks_cli_say("the process that writes the report failed; what was recorded is there");
     }
-    ks_cli_say("the report and the trace are in %s; look closer with: kscope report %s", out_dir,
-               out_dir);
+    ks_cli_say("the report and %s are in %s; look closer with: kscope report %s",
+               has_window ? "the trace" : "what was recorded", out_dir, out_dir);
 }
 
-/* Of labelled regions, which need no window. */
-static void show_recordings(const char *out_dir)
+/* Of what is recorded all the time, which needs no window. */
+static void show_recordings(const char *record, size_t recordings, const char *out_dir)
 {
-    char pattern[KS_LAUNCH_PATH_SIZE + 16];
-    glob_t found;
-    snprintf(pattern, sizeof(pattern), "%s/*.ksrec", out_dir);
-    if (glob(pattern, 0, NULL, &found) == 0) {
-        ks_cli_say("regions of %zu process%s are recorded in %s", (size_t)found.gl_pathc,
-                   found.gl_pathc == 1 ? "" : "es", out_dir);
-        globfree(&found);
+    char reason[KS_ERR_MESSAGE_SIZE];
+    size_t failed = ks_launch_record_reason(out_dir, reason, sizeof(reason));
+    if (failed > 0) {
+        ks_cli_say("%s%s", reason, failed > 1 ? " (and so in other processes)" : "");
+    }
+    if (recordings > 0) {
+        ks_cli_say("of %zu process%s there %s recorded: %s", recordings,
+                   recordings == 1 ? "" : "es", recordings == 1 ? "is" : "are", record);
     }
 }
 
@@ -92,17 +94,24 @@ static void show_result(const struct ks_cli_args *args, const char *out_dir,
 {
     struct ks_err err = {0};
     struct ks_run_folder *folder = NULL;
+    const char *record = ks_cli_value(args, "record");
+    size_t recordings = record ? ks_launch_record_count(out_dir) : 0;
     if (ks_run_folder_open(out_dir, &folder, &err) != KS_OK) {
         ks_cli_say("%s", err.message);
         return;
     }
-    show_folder(folder, out_dir, result);
-    if (ks_cli_given(args, "record")) {
-        show_recordings(out_dir);
+    bool has_window = ks_run_folder_window(folder, 0);
+    if (!has_window) {
+        explain_no_trace(main_process(folder), result, record, recordings);
     }
-    bool is_empty = !ks_run_folder_window(folder, 0);
+    if (record) {
+        show_recordings(record, recordings, out_dir);
+    }
+    if (has_window || recordings > 0) {
+        show_folder(folder, out_dir, result);
+    }
     ks_run_folder_close(folder);
-    if (is_empty && !ks_cli_given(args, "out")) {
+    if (!has_window && recordings == 0 && !ks_cli_given(args, "out")) {
         remove_monitor(out_dir);
         (void)rmdir(out_dir); /* stays when it holds something */
     }
@@ -157,8 +166,9 @@ static int read_options(const struct ks_cli_args *args, struct ks_launch_options
     if (options->step_mark && !options->step_mark[0]) {
         return ks_cli_usage_fail(args, "Cannot use --step-mark: the name is empty");
     }
-    if (options->record && strcmp(options->record, "regions") != 0) {
-        return ks_cli_usage_fail(args, "Cannot use --record %s: it takes regions", options->record);
+    struct ks_err err = {0};
+    if (options->record && ks_launch_record_check(options->record, &err) != KS_OK) {
+        return ks_cli_usage_fail(args, "Cannot use --record: %s", err.message);
     }
     if (options->stop_after && options->window.repeat_count == 0) {
         return ks_cli_usage_fail(args, "Cannot use --stop-after with windows for ever (--steps %s)",
@@ -219,8 +229,10 @@ static const struct ks_cli_option run_options[] = {
     {"step-mark", 0, "NAME", NULL,
      "The region of this name (record_function) is a step; else steps are found."},
     {"record", 0, "WHAT", NULL,
-     "Record more than windows of steps: regions are those that the program itself labels by "
-     "kinetoscope.profile_operation, of its whole run."},
+     "Record the whole run, too, in all its Python processes: regions that the program labels by "
+     "kinetoscope.profile_operation, functions (every call is counted and timed), samples (stacks "
+     "of all threads, 100 times a second), monitor (what process, container, machine and GPUs are "
+     "at, 10 times a second); several with commas."},
     {"no-stacks", 0, NULL, NULL, "Leave out the extra step that is recorded with Python stacks."},
     {"stop-after", 0, NULL, NULL, "End the program when its report is written; exit status 0."},
     {"out", 'o', "DIR", NULL,
@@ -233,6 +245,7 @@ static const struct ks_cli_example run_examples[] = {
     {"run train.py --epochs 1", "record a few steps of a training script"},
     {"run --stop-after train.py", "a report in a minute or two, and no more of the run"},
     {"run --steps 20:2:10 --out trace -m package.train", "ten steps after twenty-two, a module"},
+    {"run --record functions,samples serve.py", "where the time of any Python program goes"},
     {"run -- torchrun --nproc_per_node=2 train.py", "any command that starts Python"},
     {0},
 };

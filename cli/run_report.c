@@ -32,7 +32,7 @@ static void write_file(const struct ks_run_report *self, const struct ks_report 
 }
 
 static void write_files(const struct ks_run_report *self, const struct ks_report *report,
-                        int64_t window)
+                        const struct ks_launch_window_report *window)
 {
     const struct {
         enum ks_report_format format;
@@ -43,8 +43,9 @@ static void write_files(const struct ks_run_report *self, const struct ks_report
         char name[64];
         snprintf(name, sizeof(name), "report.%s", kinds[i].end);
         write_file(self, report, &style, name);
-        if (self->keeps_windows) {
-            snprintf(name, sizeof(name), "report.window%lld.%s", (long long)window, kinds[i].end);
+        if (self->keeps_windows && !window->has_recordings) {
+            snprintf(name, sizeof(name), "report.window%lld.%s", (long long)window->window,
+                     kinds[i].end);
             write_file(self, report, &style, name);
         }
     }
@@ -85,6 +86,9 @@ static void say_what_is_there(const struct ks_run_report *self,
                               const struct ks_launch_window_report *window)
 {
     const char *goes_on = window->is_program_over ? "" : "; the program goes on";
+    if (window->window == 0) {
+        return; // nothing but what was recorded all the time
+    }
     if (window->awaited_count > 0) {
         ks_cli_say("window %lld is recorded by %zu of %zu ranks%s", (long long)window->window,
                    window->rank_count, window->rank_count + window->awaited_count, goes_on);
@@ -111,13 +115,14 @@ static void say_verdict(struct ks_run_report *self, const struct ks_report *repo
 
 /* Processes of one rank, one after the other or side by side, are several runs: the first is shown.
  */
-static enum ks_status open_report(const struct ks_run_report *self, int64_t window,
+static enum ks_status open_report(const struct ks_run_report *self,
+                                  const struct ks_launch_window_report *window,
                                   struct ks_report **out, struct ks_err *err)
 {
     struct ks_report_options options = {
         .paths = &self->out_dir,
         .path_count = 1,
-        .window = window,
+        .window = window->has_recordings ? 0 : window->window, // 0: the latest, and all else
         .chunk_bytes_max = TABLE_BYTES_MAX,
         .threads = 1, // the others belong to the program
     };
@@ -142,11 +147,11 @@ void ks_run_report_write(void *user, const struct ks_launch_window_report *windo
     struct ks_report *report = NULL;
     /* In one piece, so that the program's own lines come before or after it. */
     (void)setvbuf(stderr, buffer, _IOFBF, sizeof(buffer));
-    if (open_report(self, window->window, &report, &err) == KS_OK) {
-        write_files(self, report, window->window);
+    if (open_report(self, window, &report, &err) == KS_OK) {
+        write_files(self, report, window);
         say_verdict(self, report, window);
         ks_report_close(report);
-    } else if (self->shown_window != window->window) {
+    } else if (self->shown_window != window->window || window->has_recordings) {
         ks_cli_say("%s: %s", self->out_dir, err.message);
         self->shown_window = window->window;
     }

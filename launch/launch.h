@@ -19,6 +19,8 @@ struct ks_launch_window_report {
     size_t rank_count;    /* processes whose trace of this window is there */
     size_t awaited_count; /* processes that record and whose trace did not come in time */
     bool is_program_over;
+    /* What was recorded of all the run is to be in it, too. `window` is 0 where there is none. */
+    bool has_recordings;
 };
 
 /* Runs in the reporter's process, while the program goes on; writes files and says the verdict. */
@@ -32,7 +34,7 @@ struct ks_launch_options {
     uint32_t window_seconds;    /* a window ends after so long; 0: the recorder's default */
     uint64_t window_bytes;      /* ... or with so much text of its trace; 0: the same */
     const char *step_mark;      /* name of the region that is a step; NULL: steps are found */
-    const char *record;         /* "regions": those of the program are recorded; NULL: nothing */
+    const char *record;         /* words of launch/record.h: recorded all the time; NULL: none */
     bool without_stacks;        /* no extra step with Python stacks */
     bool stop_after;            /* the program is ended when all windows are reported */
     ks_launch_report_cb report; /* NULL: nobody watches the folder */

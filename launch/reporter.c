@@ -17,6 +17,7 @@
 
 #include "launch/clock.h"
 #include "launch/monitor.h"
+#include "launch/record.h"
 #include "launch/schedule.h"
 
 /* With a niceness of 10, the report of a trace of 300 MiB beside four busy processes on two cores
@@ -193,6 +194,22 @@ static void report_again(struct watch *watch, const struct ks_run_folder *folder
     }
 }
 
+/* What is recorded all the time is large and goes on to grow: it is read once, at the end. */
+static void report_recordings(struct watch *watch)
+{
+    struct ks_launch_window_report report = {
+        .out_dir = watch->out_dir,
+        .window = watch->reported.number,
+        .rank_count = watch->reported.rank_count,
+        .awaited_count = watch->reported.awaited_count,
+        .is_program_over = true,
+        .has_recordings = true,
+    };
+    if (watch->options->record && ks_launch_record_count(watch->out_dir) > 0) {
+        watch->options->report(watch->options->report_user, &report);
+    }
+}
+
 static void look(struct watch *watch, bool is_over)
 {
     struct ks_run_folder *folder = NULL;
@@ -205,6 +222,9 @@ static void look(struct watch *watch, bool is_over)
         report_again(watch, folder, is_over);
     }
     ks_run_folder_close(folder);
+    if (is_over) {
+        report_recordings(watch);
+    }
 }
 
 /* All windows that were asked for are reported. */

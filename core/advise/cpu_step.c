@@ -51,6 +51,17 @@ double ks_cpu_step_mean_ns(const struct ks_facts *facts)
     return (double)facts->step_ns_total / (double)facts->complete_step_count;
 }
 
+const char *ks_cpu_step_steps_obstacle(const struct ks_facts *facts)
+{
+    if (facts->complete_step_count < STEPS_MIN) {
+        return "fewer than two complete steps were recorded";
+    }
+    if (facts->step_source == KS_STEPS_WINDOW) {
+        return "no steps were found in the recording";
+    }
+    return facts->has_gpu ? facts->mean_step.obstacle : NULL;
+}
+
 const char *ks_cpu_step_obstacle(const struct ks_facts *facts)
 {
     bool is_known = false;
@@ -61,13 +72,7 @@ const char *ks_cpu_step_obstacle(const struct ks_facts *facts)
     if (!is_known) {
         return "the recording does not tell of cores; `kscope run` notes them";
     }
-    if (facts->complete_step_count < STEPS_MIN) {
-        return "fewer than two complete steps were recorded";
-    }
-    if (facts->step_source == KS_STEPS_WINDOW) {
-        return "no steps were found in the recording";
-    }
-    return facts->has_gpu ? facts->mean_step.obstacle : NULL;
+    return ks_cpu_step_steps_obstacle(facts);
 }
 
 struct ks_finding ks_cpu_step_finding(const struct ks_rule *rule, const struct ks_facts *facts,

@@ -18,6 +18,8 @@ bool ks_cpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check)
 /* Mean complete step of all ranks, after that. */
 double ks_cpu_step_mean_ns(const struct ks_facts *facts);
 
+/* Why the steps of no rank can be judged by what their processes used, or NULL. */
+const char *ks_cpu_step_steps_obstacle(const struct ks_facts *facts);
 /* Why the cores of no rank can be judged, or NULL. */
 const char *ks_cpu_step_obstacle(const struct ks_facts *facts);
 

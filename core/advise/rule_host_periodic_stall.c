@@ -17,11 +17,17 @@
  * behind the window, the long ones of these say what that is without the profiler, which makes an
  * evaluation longer, and a checkpoint not.
  *
+ * Where a recording has the regions of the program, the one is named that takes at least half of
+ * what the outliers take more: by itself, without the regions inside of it, compared with its mean
+ * in the other steps.
+ *
  * Without a GPU all time but waiting for data is the host's.
  *
  * Silent when: gpu_step.c sees an obstacle (without a GPU: too few steps, no steps), or fewer than
  * STEPS_MIN complete steps were recorded.
  */
+#include <stdlib.h>
+
 #include "advise/cpu_step.h"
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
@@ -154,6 +160,104 @@ static void write_place(const struct stall *stall, uint32_t source, const struct
     }
 }
 
+static bool is_outlier(const struct stall *stall, size_t step)
+{
+    return step >= stall->first && step <= stall->last &&
+           (step - stall->first) % stall->period == 0;
+}
+
+/* Time of regions of one category and name, in the outliers and in the other steps. */
+struct region_use {
+    const struct ks_step_region *region;
+    int64_t long_ns;
+    int64_t other_ns;
+};
+
+/* How much more of it an outlier has than another step. */
+static int64_t region_excess(const struct stall *stall, const struct region_use *use)
+{
+    int64_t others = (int64_t)(stall->steps - stall->outliers);
+    return use->long_ns / (int64_t)stall->outliers - (others > 0 ? use->other_ns / others : 0);
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    const struct ks_step_region *a = *(const struct ks_step_region *const *)left;
+    const struct ks_step_region *b = *(const struct ks_step_region *const *)right;
+    int order = (a->number > b->number) - (a->number < b->number);
+    return order ? order : (a->step > b->step) - (a->step < b->step);
+}
+
+/* Rows of the steps that the stall was looked for in, those of one region together. */
+static size_t list_regions(const struct ks_facts *facts, struct ks_step_range range,
+                           const struct ks_step_region **list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < facts->step_region_count; i++) {
+        const struct ks_step_region *row = &facts->step_regions[i];
+        if (row->step > range.begin && row->step < range.end &&
+            facts->steps[row->step].is_complete) {
+            list[count++] = row;
+        }
+    }
+    if (count > 0) {
+        qsort(list, count, sizeof(*list), compare_numbers);
+    }
+    return count;
+}
+
+/* The region that explains the outliers; `region` NULL: none does. */
+static enum ks_status find_region(const struct ks_facts *facts, const struct stall *stall,
+                                  struct ks_step_range range, struct ks_findings *out,
+                                  struct region_use *most, struct ks_err *err)
+{
+    const struct ks_step_region **list =
+        ks_new(&out->arena, const struct ks_step_region *, facts->step_region_count + 1);
+    if (!list) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot compare steps: count=%zu",
+                       facts->step_region_count);
+    }
+    struct region_use use = {0};
+    int64_t most_ns = stall->excess_ns / (int64_t)stall->outliers / 2;
+    size_t count = list_regions(facts, range, list);
+    for (size_t i = 0; i < count; i++) {
+        bool is_next = !use.region || use.region->number != list[i]->number;
+        use = is_next ? (struct region_use){.region = list[i]} : use;
+        int64_t *sum = is_outlier(stall, list[i]->step) ? &use.long_ns : &use.other_ns;
+        *sum = ks_sum_add(*sum, list[i]->self_ns);
+        bool is_last = i + 1 == count || list[i + 1]->number != list[i]->number;
+        if (is_last && region_excess(stall, &use) >= most_ns) {
+            most_ns = region_excess(stall, &use);
+            *most = use;
+        }
+    }
+    return KS_OK;
+}
+
+/* Bytes of a text that fit, without a character that is cut. */
+static int fit(struct ks_str text, size_t most)
+{
+    size_t len = text.len < most ? text.len : most;
+    while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xC0) == 0x80) {
+        len--;
+    }
+    return (int)len;
+}
+
+/* "what runs every 4 steps", or what the program calls it. */
+static const char *name_cause(const struct stall *stall, const struct region_use *most,
+                              const struct ks_facts *facts, struct ks_findings *out)
+{
+    if (!most->region) {
+        return ks_findings_text(out, "what runs every %zu steps", stall->period);
+    }
+    struct ks_str name = ks_trace_str(facts->trace, most->region->name);
+    struct ks_str category = ks_trace_str(facts->trace, most->region->category);
+    return ks_findings_text(out, "the region \"%.*s\" (%.*s), which runs every %zu steps",
+                            fit(name, 80), name.ptr, fit(category, 40), category.ptr,
+                            stall->period);
+}
+
 static enum ks_status report(const struct stall *stall, uint32_t source,
                              const struct ks_facts *facts, struct ks_findings *out,
                              struct ks_err *err)
@@ -165,24 +269,28 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
     finding.saving_in_trace = (struct ks_saving){excess_ns / 2, excess_ns};
     excess_ns = timed_ns > 0 ? timed_ns / (int64_t)stall->period : excess_ns;
     finding.saving = (struct ks_saving){excess_ns / 2, excess_ns};
+    struct region_use most = {0};
+    KS_TRY(find_region(facts, stall, facts->step_ranges[source], out, &most, err));
     finding.fix_text = ks_findings_text(
         out,
-        "Look at what runs every %zu steps: these take %.1f ms longer than others, %.1f ms a step "
+        "Look at %s: these take %.1f ms longer than others, %.1f ms a step "
         "on average. A checkpoint can be written by a thread from a copy, evaluation and logging "
         "can come less often, and garbage collection can be frozen or run by hand.",
-        stall->period, (double)stall->excess_ns / (double)stall->outliers / 1e6,
+        name_cause(stall, &most, facts, out),
+        (double)stall->excess_ns / (double)stall->outliers / 1e6,
         (double)finding.saving_in_trace.high_ns / 1e6);
     finding.fix_code = "gc.disable()                      # gc.collect() between epochs\n"
                        "from torch.distributed.checkpoint import async_save\n"
                        "async_save(state, checkpoint_id=path)";
     finding.verify = "kscope run --steps 1:1:32 train.py  # with the fix: steps are alike";
-    const struct ks_evidence evidence[] = {
+    struct ks_evidence evidence[] = {
         {"period", (double)stall->period, "count"},
         {"long_steps", (double)stall->outliers, "count"},
         {"longer_by", (double)(stall->excess_ns / (int64_t)stall->outliers), "ns"},
         {"idle_of_host", (double)(stall->host_ns / (int64_t)stall->outliers), "ns"},
+        {"region_longer_by", most.region ? (double)region_excess(stall, &most) : 0.0, "ns"},
     };
-    ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence));
+    ks_finding_show(&finding, evidence, KS_COUNT_OF(evidence) - (most.region ? 0 : 1));
     ks_findings_set_rank(where, facts, source);
     write_place(stall, source, facts, where);
     for (size_t i = stall->first; i <= stall->last && where->step_count < KS_FINDING_STEPS_MAX;

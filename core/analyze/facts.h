@@ -188,6 +188,53 @@ struct ks_region_fact {
     int64_t max_ns;
 };
 
+/* What a step held of the regions of one category and name, on the thread that has the steps. */
+struct ks_step_region {
+    size_t step;   /* index into `steps` */
+    size_t number; /* that all rows of this category and name have */
+    struct ks_strid name;
+    struct ks_strid category;
+    int64_t calls; /* that began in the step */
+    int64_t self_ns;
+};
+
+/* A function by what its source says. */
+struct ks_function_id {
+    struct ks_strid name;
+    struct ks_strid file; /* "~" for a C function */
+    uint32_t first_line;  /* 0 for C functions */
+};
+
+/* What the function profiler counted of a function, in all threads. */
+struct ks_function_fact {
+    struct ks_function_id id;
+    int64_t calls;
+    int64_t open_calls; /* of them, those that had not returned when the recording ended */
+    int64_t self_ns;
+    int64_t total_ns;  /* with what it called; a call inside of another of it counts nothing */
+    size_t edge_first; /* who called it, in function_edges */
+    size_t edge_count;
+};
+
+/* Calls of a function by one other. */
+struct ks_function_edge {
+    struct ks_function_id id; /* of the caller */
+    size_t function;          /* number that the edges of one function share */
+    int64_t calls;
+    int64_t total_ns;
+};
+
+/* A function in the stacks of a thread. A look is one sample of the sampler. */
+struct ks_sample_fact {
+    uint32_t track; /* of the thread */
+    struct ks_function_id id;
+    int64_t self_looks;     /* it was the innermost one */
+    int64_t total_looks;    /* it was in the stack */
+    int64_t running_looks;  /* of self_looks, those in which the thread used the CPU */
+    int64_t thread_looks;   /* all of the thread */
+    int64_t thread_running; /* of them, those in which it used the CPU */
+};
+
 struct ks_copy_fact {
     struct ks_strid
         kind; /* "Memcpy HtoD (Pageable -> Device)"; ks_copy_label cuts the first word */
@@ -514,10 +561,21 @@ struct ks_mean_step {
     struct ks_trip_cost trips;        /* of tensors to the host and back */
 };
 
+/* What curves of a recording say of the limit of CPU time while the steps of a source ran. A
+ * window of 0: nothing, or the source says it itself. */
+struct ks_throttle_fact {
+    int64_t window_ns;
+    int64_t cores;        /* of the machine; 0 unknown */
+    double limit_cores;   /* that the control group may use */
+    double periods_share; /* of the kernel's periods, those in which it was held back */
+    double held_cores;    /* on so many cores, as a mean over the window */
+};
+
 struct ks_source_fact {
     int64_t delay_ns_min;  /* as in the links; KS_UNKNOWN */
     int64_t row_cost_ns;   /* as below */
     int64_t unprofiled_ns; /* step time outside of the recording; 0 unknown */
+    struct ks_throttle_fact throttle;
 };
 
 /* Rows of `steps` that belong to a source. */
@@ -563,10 +621,20 @@ struct ks_facts {
     size_t copy_count;
     struct ks_region_fact *regions; /* by total_ns descending, then category and name */
     size_t region_count;
-    struct ks_strid region_category; /* that takes most of the time of regions by itself ... */
-    int64_t region_category_ns;      /* ... which is this much ... */
-    int64_t region_self_ns;          /* ... of this */
-    bool has_frames;                 /* places come from the trace's own Python frames */
+    struct ks_strid region_category;     /* that takes most of the time of regions by itself ... */
+    int64_t region_category_ns;          /* ... which is this much ... */
+    int64_t region_self_ns;              /* ... of this */
+    struct ks_step_region *step_regions; /* by step, then number */
+    size_t step_region_count;
+    struct ks_function_fact *functions; /* by self_ns, then total_ns, descending, then name */
+    size_t function_count;
+    struct ks_function_edge *function_edges; /* by function, then total_ns descending */
+    size_t function_edge_count;
+    int64_t function_self_ns; /* of all functions */
+    /* By thread (that ran most first), then self_looks, then total_looks, descending. */
+    struct ks_sample_fact *samples;
+    size_t sample_count;
+    bool has_frames; /* places come from the trace's own Python frames */
     struct ks_place *places;
     size_t place_count;
     struct ks_place_use *place_uses; /* by operator, kind, calls descending */

@@ -14,6 +14,10 @@ static const struct ks_image_type stream_type = KS_IMAGE_PLAIN(ks_stream_fact);
 static const struct ks_image_type operator_type = KS_IMAGE_PLAIN(ks_operator_fact);
 static const struct ks_image_type kernel_type = KS_IMAGE_PLAIN(ks_kernel_fact);
 static const struct ks_image_type region_type = KS_IMAGE_PLAIN(ks_region_fact);
+static const struct ks_image_type step_region_type = KS_IMAGE_PLAIN(ks_step_region);
+static const struct ks_image_type function_type = KS_IMAGE_PLAIN(ks_function_fact);
+static const struct ks_image_type function_edge_type = KS_IMAGE_PLAIN(ks_function_edge);
+static const struct ks_image_type sample_type = KS_IMAGE_PLAIN(ks_sample_fact);
 static const struct ks_image_type copy_type = KS_IMAGE_PLAIN(ks_copy_fact);
 static const struct ks_image_type place_use_type = KS_IMAGE_PLAIN(ks_place_use);
 static const struct ks_image_type place_call_type = KS_IMAGE_PLAIN(ks_place_call);
@@ -97,6 +101,10 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(kernels, kernel_count, kernel_type),
     ARRAY(copies, copy_count, copy_type),
     ARRAY(regions, region_count, region_type),
+    ARRAY(step_regions, step_region_count, step_region_type),
+    ARRAY(functions, function_count, function_type),
+    ARRAY(function_edges, function_edge_count, function_edge_type),
+    ARRAY(samples, sample_count, sample_type),
     ARRAY(places, place_count, place_type),
     ARRAY(place_uses, place_use_count, place_use_type),
     ARRAY(place_calls, place_call_count, place_call_type),

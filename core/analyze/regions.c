@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "analyze/registry.h"
+#include "analyze/step_regions.h"
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/grow.h"
@@ -31,6 +32,7 @@ struct state {
     struct open_region *open;
     size_t open_count;
     size_t open_capacity;
+    struct ks_step_regions steps;
 };
 
 static enum ks_status find_entry(struct state *state, uint32_t category, uint32_t name,
@@ -53,7 +55,7 @@ static enum ks_status find_entry(struct state *state, uint32_t category, uint32_
 }
 
 /* Its self time is what no child covers; the total counts a region inside of its like once. */
-static void close_region(struct state *state)
+static enum ks_status close_region(struct state *state, struct ks_err *err)
 {
     const struct open_region *region = &state->open[--state->open_count];
     struct entry *entry = &state->entries[region->entry];
@@ -67,13 +69,16 @@ static void close_region(struct state *state)
     if (--entry->open == 0) {
         fact->total_ns = ks_sum_add(fact->total_ns, dur_ns);
     }
+    return ks_step_regions_add(&state->steps, region->entry, fact, region->start_ns,
+                               dur_ns - region->covered_ns, err);
 }
 
-static void close_until(struct state *state, int64_t ns)
+static enum ks_status close_until(struct state *state, int64_t ns, struct ks_err *err)
 {
     while (state->open_count > 0 && state->open[state->open_count - 1].end_ns <= ns) {
-        close_region(state);
+        KS_TRY(close_region(state, err));
     }
+    return KS_OK;
 }
 
 /* A child that ends behind its parent covers it up to its end. */
@@ -100,7 +105,7 @@ static enum ks_status open_region(struct state *state, const struct ks_slice_sca
     KS_TRY(find_entry(state, scan->col.types[i], scan->col.name[i], &entry, err));
     KS_TRY(ks_grow(&state->open, state->open_count, &state->open_capacity, sizeof(*state->open),
                    "open regions", err));
-    close_until(state, start_ns);
+    KS_TRY(close_until(state, start_ns, err));
     cover_parent(state, start_ns, end_ns);
     state->entries[entry].open++;
     state->open[state->open_count++] = (struct open_region){
@@ -128,8 +133,7 @@ static enum ks_status read_lane(struct state *state, const struct ks_lane *lane,
         }
     }
     ks_slice_scan_close(&scan);
-    close_until(state, INT64_MAX);
-    return status == KS_END ? KS_OK : status;
+    return status == KS_END ? close_until(state, INT64_MAX, err) : status;
 }
 
 static int compare_regions(const void *left, const void *right, void *trace)
@@ -195,15 +199,21 @@ enum ks_status ks_regions_compute(struct ks_analyzer *analyzer, struct ks_err *e
     const struct ks_lane *lanes = ks_trace_lanes(analyzer->trace, KS_TABLE_slice, &lane_count);
     enum ks_status status = KS_OK;
     ks_map_init(&state.index);
+    ks_step_regions_init(&state.steps, analyzer->facts);
     for (size_t i = 0; i < lane_count && status == KS_OK; i++) {
         uint32_t source = ks_trace_track(analyzer->trace, lanes[i].track)->source;
         if (ks_trace_source(analyzer->trace, source)->is_recording) {
+            ks_step_regions_begin(&state.steps, lanes[i].track);
             status = read_lane(&state, &lanes[i], err);
         }
     }
     if (status == KS_OK) {
         status = publish(&state, err);
     }
+    if (status == KS_OK) {
+        status = ks_step_regions_publish(&state.steps, analyzer->facts, err);
+    }
+    ks_step_regions_release(&state.steps);
     ks_map_release(&state.index);
     ks_free(state.entries);
     ks_free(state.open);

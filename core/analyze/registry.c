@@ -27,6 +27,9 @@ static const struct ks_analysis analyses[] = {
     {"cpu steps", KS_STAGE_LAST, ks_cpu_steps_compute},
     {"tokenizing", KS_STAGE_LAST, ks_tokenizing_compute},
     {"regions", KS_STAGE_LAST, ks_regions_compute},
+    {"throttle curves", KS_STAGE_LAST, ks_throttle_curves_compute},
+    {"functions", KS_STAGE_LAST, ks_functions_compute},
+    {"samples", KS_STAGE_LAST, ks_samples_compute},
 };
 
 const struct ks_analysis *ks_analysis_at(size_t index)

@@ -60,6 +60,9 @@ enum ks_status ks_memory_steps_compute(struct ks_analyzer *analyzer, struct ks_e
 enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_cpu_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_regions_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_throttle_curves_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_functions_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_samples_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_tokenizing_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 

@@ -17,12 +17,13 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "export/export.h"
+#include "export/folded_stacks.h"
 #include "export/row_filter.h"
 #include "export/sink.h"
 #include "export/stack_tree.h"
 #include "measure/sum.h"
 
-enum { SEARCH_MAX = 4096, COMPACT_DEPTH = 64, DEPTH_MAX = 4096 };
+enum { SEARCH_MAX = 4096, COMPACT_DEPTH = 64, DEPTH_MAX = KS_FOLDED_DEPTH_MAX };
 
 struct open_row {
     int64_t start_ns;
@@ -54,27 +55,6 @@ struct folder {
 
 /* ------------------------------------------------------------------ names */
 
-/* A semicolon ends a frame and a line end a stack, so neither may stand in a name. */
-static void append_clean(struct ks_text *text, struct ks_str name)
-{
-    const unsigned char *bytes = (const unsigned char *)name.ptr;
-    for (size_t i = 0; i < name.len;) {
-        size_t len = ks_utf8_sequence(bytes + i, name.len - i);
-        if (len == 0) {
-            ks_text_append_str(text, KS_STR("\xEF\xBF\xBD"));
-            i++;
-            continue;
-        }
-        bool is_control = bytes[i] < 0x20 || bytes[i] == 0x7f;
-        const char *plain = is_control ? " " : bytes[i] == ';' ? ":" : name.ptr + i;
-        ks_text_append(text, plain, len);
-        i += len;
-    }
-    if (name.len == 0) {
-        ks_text_append_str(text, KS_STR("(no name)"));
-    }
-}
-
 static enum ks_status clean_name(struct folder *folder, uint32_t name, uint32_t *clean,
                                  struct ks_err *err)
 {
@@ -82,7 +62,7 @@ static enum ks_status clean_name(struct folder *folder, uint32_t name, uint32_t 
         bool is_step = ks_row_names_get(&folder->names, name) & KS_NAME_PROFILER_STEP;
         struct ks_str text = ks_trace_str(folder->facts->trace, (struct ks_strid){name});
         ks_text_reset(&folder->scratch);
-        append_clean(&folder->scratch, is_step ? KS_STR("ProfilerStep*") : text);
+        ks_folded_append_name(&folder->scratch, is_step ? KS_STR("ProfilerStep*") : text);
         if (folder->scratch.failed) {
             return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep a name: no memory");
         }
@@ -359,6 +339,44 @@ static enum ks_status write_tree(struct folder *folder, ks_write_cb write, void 
                       : ks_sink_finish(&sink, err);
 }
 
+/* Of a recording without spans, what it has is taken. */
+static enum ks_export_weight choose_weight(const struct folder *folder)
+{
+    const struct ks_trace *trace = folder->facts->trace;
+    bool has_spans = ks_trace_rows(trace, KS_TABLE_slice) > 0;
+    if (folder->weight != KS_EXPORT_SELF_CPU || has_spans) {
+        return folder->weight;
+    }
+    return ks_trace_call_path_count(trace) > 0         ? KS_EXPORT_FUNCTIONS
+           : ks_trace_rows(trace, KS_TABLE_sample) > 0 ? KS_EXPORT_SAMPLES
+                                                       : KS_EXPORT_SELF_CPU;
+}
+
+static enum ks_status scan_lanes(struct folder *folder, struct ks_err *err)
+{
+    size_t lane_count = 0;
+    const struct ks_lane *lanes = ks_trace_lanes(folder->facts->trace, KS_TABLE_slice, &lane_count);
+    for (size_t i = 0; i < lane_count; i++) {
+        KS_TRY(scan_lane(folder, &lanes[i], err));
+    }
+    return KS_OK;
+}
+
+static enum ks_status fill_tree(struct folder *folder, struct ks_err *err)
+{
+    switch (choose_weight(folder)) {
+    case KS_EXPORT_FUNCTIONS:
+        return ks_folded_add_paths(&folder->filter, folder->pool, &folder->tree, err);
+    case KS_EXPORT_SAMPLES:
+        return ks_folded_add_samples(&folder->filter, folder->pool, &folder->tree, err);
+    case KS_EXPORT_DEVICE:
+        KS_TRY(ks_device_time_init(&folder->device_time, folder->facts, err));
+        break;
+    case KS_EXPORT_SELF_CPU: break;
+    }
+    return scan_lanes(folder, err);
+}
+
 static enum ks_status fold(struct folder *folder, ks_write_cb write, void *user, struct ks_err *err)
 {
     const struct ks_trace *trace = folder->facts->trace;
@@ -370,14 +388,7 @@ static enum ks_status fold(struct folder *folder, ks_write_cb write, void *user,
     KS_TRY(ks_strpool_create(&folder->pool, err));
     KS_TRY(ks_row_names_init(&folder->names, trace, err));
     KS_TRY(ks_stack_tree_init(&folder->tree, err));
-    if (folder->weight == KS_EXPORT_DEVICE) {
-        KS_TRY(ks_device_time_init(&folder->device_time, folder->facts, err));
-    }
-    size_t lane_count = 0;
-    const struct ks_lane *lanes = ks_trace_lanes(trace, KS_TABLE_slice, &lane_count);
-    for (size_t i = 0; i < lane_count; i++) {
-        KS_TRY(scan_lane(folder, &lanes[i], err));
-    }
+    KS_TRY(fill_tree(folder, err));
     return write_tree(folder, write, user, err);
 }
 

@@ -1,5 +1,5 @@
 /* Speedscope's own JSON: one evented profile for each thread, then one for each GPU stream, all on
- * the same axis in ns.
+ * the same axis in ns; then sampled ones of what was counted and sampled (speedscope_stacks.c).
  *
  * Its reader wants events in order of time and frames that nest. Where two spans overlap without
  * nesting, the smaller part is given up: a row that ends a little late ends with the row around it;
@@ -12,10 +12,10 @@
  */
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/grow.h"
 #include "base/text.h"
 #include "export/export.h"
 #include "export/row_filter.h"
+#include "export/speedscope_stacks.h"
 #include "measure/sum.h"
 #include "show/json_writer.h"
 
@@ -32,10 +32,7 @@ struct speedscope {
     const struct ks_view *view;
     struct ks_row_filter filter;
     struct ks_json json;
-    uint32_t *frame_of; /* by string id of the trace: 1 + frame, 0: none yet */
-    uint32_t *names;    /* by frame: string id */
-    size_t frame_count;
-    size_t frame_capacity;
+    struct ks_speedscope_frames frames;
     struct open_frame open[DEPTH_MAX];
     size_t open_count;
     bool is_profile_open;
@@ -48,42 +45,6 @@ struct speedscope {
 
 /* ------------------------------------------------------------------ profiles */
 
-static void append_owner(struct ks_text *title, const struct speedscope *out, uint32_t source)
-{
-    int64_t rank = ks_trace_source(out->view->trace, source)->rank;
-    if (rank >= 0) {
-        ks_text_printf(title, "rank %lld, ", (long long)rank);
-    }
-}
-
-static void append_number(struct ks_text *title, const struct speedscope *out, const char *word,
-                          const struct ks_track *track)
-{
-    struct ks_str text = ks_view_str(out->view, track->text);
-    if (track->text.v != 0) {
-        ks_text_printf(title, "%s %.*s", word, (int)(text.len < 200 ? text.len : 200), text.ptr);
-    } else {
-        ks_text_printf(title, "%s %lld", word, (long long)track->number);
-    }
-}
-
-static void append_title(struct ks_text *title, const struct speedscope *out, uint32_t id)
-{
-    const struct ks_trace *trace = out->view->trace;
-    const struct ks_track *track = ks_trace_track(trace, id);
-    append_owner(title, out, track->source);
-    if (track->parent != 0) {
-        append_number(title, out, track->kind == KS_TRACK_STREAM ? "GPU" : "pid",
-                      ks_trace_track(trace, track->parent));
-        ks_text_append_str(title, KS_STR(", "));
-    }
-    append_number(title, out, track->kind == KS_TRACK_STREAM ? "stream" : "thread", track);
-    struct ks_str name = ks_view_str(out->view, track->name);
-    if (name.len > 0) {
-        ks_text_printf(title, ": %.*s", (int)(name.len < 200 ? name.len : 200), name.ptr);
-    }
-}
-
 /* The profile begins with its first row, so that threads without rows have none. */
 static enum ks_status begin_profile(struct speedscope *out, uint32_t track, struct ks_err *err)
 {
@@ -92,7 +53,7 @@ static enum ks_status begin_profile(struct speedscope *out, uint32_t track, stru
     }
     struct ks_text title;
     ks_text_init(&title);
-    append_title(&title, out, track);
+    ks_speedscope_append_title(&title, out->view, track);
     bool has_failed = title.failed;
     if (!has_failed) {
         ks_json_object_begin(&out->json, NULL);
@@ -135,19 +96,6 @@ static void end_profile(struct speedscope *out)
     out->is_profile_open = false;
 }
 
-static enum ks_status find_frame(struct speedscope *out, uint32_t name, uint32_t *frame,
-                                 struct ks_err *err)
-{
-    if (out->frame_of[name] == 0) {
-        KS_TRY(ks_grow(&out->names, out->frame_count, &out->frame_capacity, sizeof(*out->names),
-                       "frames", err));
-        out->names[out->frame_count++] = name;
-        out->frame_of[name] = (uint32_t)out->frame_count;
-    }
-    *frame = out->frame_of[name] - 1;
-    return KS_OK;
-}
-
 /* Makes the open frames hold [start, end) and gives the end that is left of it. */
 static int64_t make_nest(struct speedscope *out, int64_t start_ns, int64_t end_ns)
 {
@@ -183,7 +131,8 @@ static enum ks_status add_row(struct speedscope *out, uint32_t track, uint32_t n
         return KS_OK;
     }
     uint32_t frame = 0;
-    KS_TRY(find_frame(out, name, &frame, err));
+    struct ks_function_id id = {.name = {name}};
+    KS_TRY(ks_speedscope_frames_find(&out->frames, &id, &frame, err));
     write_event(out, "O", frame, start_ns);
     out->open[out->open_count++] = (struct open_frame){end_ns, frame};
     return KS_OK;
@@ -299,7 +248,8 @@ static enum ks_status write_profiles(struct speedscope *out, struct ks_err *err)
     for (size_t i = 0; i < count && !out->json.failed; i++) {
         KS_TRY(write_thread(out, &lanes[i], err));
     }
-    return write_streams(out, err);
+    KS_TRY(write_streams(out, err));
+    return ks_speedscope_stacks(&out->filter, out->view, &out->frames, &out->json, err);
 }
 
 static enum ks_status write_document(struct speedscope *out, struct ks_err *err)
@@ -312,13 +262,7 @@ static enum ks_status write_document(struct speedscope *out, struct ks_err *err)
     KS_TRY(write_profiles(out, err));
     ks_json_array_end(json);
     ks_json_object_begin(json, "shared");
-    ks_json_array_begin(json, "frames");
-    for (size_t i = 0; i < out->frame_count && !json->failed; i++) {
-        ks_json_object_begin(json, NULL);
-        ks_json_str(json, "name", ks_view_str(out->view, (struct ks_strid){out->names[i]}));
-        ks_json_object_end(json);
-    }
-    ks_json_array_end(json);
+    ks_speedscope_frames_write(&out->frames, out->view, json);
     ks_json_object_end(json);
     ks_json_object_end(json);
     return ks_json_finish(json, err);
@@ -345,24 +289,20 @@ enum ks_status ks_export_speedscope(const struct ks_view *view,
     if (!out) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot start export: no memory");
     }
-    size_t names = (size_t)ks_trace_str_count(view->trace) + 1;
     out->view = view;
-    out->frame_of = ks_alloc(names, sizeof(uint32_t));
+    ks_speedscope_frames_init(&out->frames);
     ks_json_init(&out->json, write, user);
     ks_trace_span(view->trace, &out->start_ns, &out->end_ns);
     enum ks_status status = ks_row_filter_init(&out->filter, view, options, err);
     (void)ks_row_filter_clip(&out->filter, &out->start_ns, &out->end_ns);
     out->end_ns = out->end_ns > out->start_ns ? out->end_ns : out->start_ns;
     if (status == KS_OK) {
-        status = out->frame_of ? write_document(out, err)
-                               : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
-                                         "Cannot keep names: count=%zu", names);
+        status = write_document(out, err);
     }
     if (status == KS_OK) {
         say_cuts(out, log);
     }
-    ks_free(out->frame_of);
-    ks_free(out->names);
+    ks_speedscope_frames_release(&out->frames);
     ks_free(out);
     return status;
 }

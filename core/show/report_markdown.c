@@ -12,7 +12,7 @@
 #include "show/units.h"
 #include "show/verdict.h"
 
-enum { NAME_WIDTH = 120, PLACE_WIDTH = 400, FENCE_MIN = 3 };
+enum { NAME_WIDTH = 120, PLACE_WIDTH = 400, FENCE_MIN = 3, FUNCTIONS_MAX = 10 };
 
 struct markdown {
     const struct ks_view *view;
@@ -132,6 +132,70 @@ static void write_steps(struct markdown *md)
     ks_text_append(&md->out, "\n", 1);
 }
 
+/* ------------------------------------------------------------------ functions and samples */
+
+static void write_function_name(struct markdown *md, const struct ks_function_id *id)
+{
+    ks_text_printf(&md->out, "| ");
+    name(md, ks_view_str(md->view, id->name));
+    ks_text_printf(&md->out, " | ");
+    if (id->first_line > 0) {
+        name(md, ks_view_str(md->view, id->file));
+        ks_text_printf(&md->out, ":%u", id->first_line);
+    }
+}
+
+static void write_functions(struct markdown *md)
+{
+    const struct ks_facts *facts = md->view->facts;
+    if (facts->function_count == 0) {
+        return;
+    }
+    ks_text_printf(&md->out, "| function | place | calls | self | total |\n"
+                             "|---|---|---:|---:|---:|\n");
+    for (size_t i = 0; i < facts->function_count && i < FUNCTIONS_MAX; i++) {
+        const struct ks_function_fact *function = &facts->functions[i];
+        write_function_name(md, &function->id);
+        ks_text_printf(&md->out, " | %s | %s | %s |\n", ks_units_count(function->calls).text,
+                       ks_units_time(function->self_ns).text,
+                       ks_units_time(function->total_ns).text);
+    }
+    ks_text_append(&md->out, "\n", 1);
+}
+
+/* The thread's name, or else its number. */
+static void write_thread(struct markdown *md, uint32_t track)
+{
+    const struct ks_track *thread = ks_trace_track(md->view->trace, track);
+    struct ks_str words = ks_view_str(md->view, thread->name);
+    ks_text_printf(&md->out, " | ");
+    if (words.len > 0) {
+        name(md, words);
+    } else {
+        ks_text_printf(&md->out, "%lld", (long long)thread->number);
+    }
+}
+
+static void write_samples(struct markdown *md)
+{
+    const struct ks_facts *facts = md->view->facts;
+    if (facts->sample_count == 0) {
+        return;
+    }
+    ks_text_printf(&md->out, "| innermost in samples | place | thread | self | total |\n"
+                             "|---|---|---|---:|---:|\n");
+    for (size_t i = 0; i < facts->sample_count && i < FUNCTIONS_MAX; i++) {
+        const struct ks_sample_fact *sample = &facts->samples[i];
+        double looks = (double)sample->thread_looks;
+        write_function_name(md, &sample->id);
+        write_thread(md, sample->track);
+        ks_text_printf(&md->out, " | %s | %s |\n",
+                       ks_units_share((double)sample->self_looks / looks).text,
+                       ks_units_share((double)sample->total_looks / looks).text);
+    }
+    ks_text_append(&md->out, "\n", 1);
+}
+
 /* ------------------------------------------------------------------ findings */
 
 static void append_value(struct ks_text *out, const struct ks_evidence *evidence)
@@ -240,6 +304,8 @@ enum ks_status ks_report_write_markdown(const struct ks_view *view, ks_write_cb 
     ks_text_printf(&md.out, "\n\n");
     write_inputs(&md);
     write_steps(&md);
+    write_functions(&md);
+    write_samples(&md);
     for (size_t i = 0; i < view->findings->count; i++) {
         write_finding(&md, i);
     }

@@ -725,6 +725,60 @@ static void write_regions(struct screen *screen)
     wrap(screen, LABEL_WIDTH, REGION_LINES);
 }
 
+/* "train (train.py:12)" */
+static void append_function(struct screen *screen, const struct ks_function_id *id)
+{
+    ks_plain_append_fit(&screen->line, ks_view_str(screen->view, id->name), REGION_WIDTH);
+    if (id->first_line > 0) {
+        ks_text_printf(&screen->line, " (");
+        ks_plain_append_fit(&screen->line, ks_view_str(screen->view, id->file), REGION_WIDTH);
+        ks_text_printf(&screen->line, ":%u)", id->first_line);
+    }
+}
+
+/* Those that take most time by themselves: "load (data.py:3) 1.20 s in 300 calls; ..." */
+static void write_functions(struct screen *screen)
+{
+    const struct ks_facts *facts = screen->view->facts;
+    if (facts->function_count == 0) {
+        return;
+    }
+    label(screen, "calls");
+    for (size_t i = 0; i < facts->function_count && i < REGIONS_MAX; i++) {
+        const struct ks_function_fact *function = &facts->functions[i];
+        ks_text_printf(&screen->line, "%s", i > 0 ? "; " : "");
+        append_function(screen, &function->id);
+        ks_text_printf(&screen->line, " %s in %s call%s", ks_units_time(function->self_ns).text,
+                       ks_units_count(function->calls).text, function->calls == 1 ? "" : "s");
+    }
+    wrap(screen, LABEL_WIDTH, REGION_LINES);
+}
+
+/* Of the thread that ran most: "MainThread: load (data.py:3) 45 %; ..." */
+static void write_samples(struct screen *screen)
+{
+    const struct ks_facts *facts = screen->view->facts;
+    if (facts->sample_count == 0) {
+        return;
+    }
+    uint32_t track = facts->samples[0].track;
+    struct ks_str name =
+        ks_view_str(screen->view, ks_trace_track(screen->view->trace, track)->name);
+    label(screen, "samples");
+    ks_plain_append_fit(&screen->line, name.len > 0 ? name : KS_STR("a thread"), REGION_WIDTH);
+    for (size_t i = 0; i < facts->sample_count && i < REGIONS_MAX; i++) {
+        const struct ks_sample_fact *sample = &facts->samples[i];
+        if (sample->track != track || sample->self_looks == 0) {
+            break;
+        }
+        double share = (double)sample->self_looks / (double)sample->thread_looks;
+        ks_text_printf(&screen->line, "%s", i > 0 ? "; " : ": ");
+        append_function(screen, &sample->id);
+        ks_text_printf(&screen->line, " %s", ks_units_share(share).text);
+    }
+    wrap(screen, LABEL_WIDTH, REGION_LINES);
+}
+
 static void write_next(struct screen *screen)
 {
     const struct ks_view *view = screen->view;
@@ -735,6 +789,8 @@ static void write_next(struct screen *screen)
     const char *table = facts->kernel_count > 0     ? "report --table kernels"
                         : facts->operator_count > 0 ? "report --table operators"
                         : facts->region_count > 0   ? "report --table regions"
+                        : facts->function_count > 0 ? "report --table functions"
+                        : facts->sample_count > 0   ? "report --table samples"
                                                     : "info";
     label(screen, "next");
     ks_text_printf(&screen->out, "kscope %s ", table);
@@ -765,6 +821,8 @@ enum ks_status ks_report_write_screen(const struct ks_view *view,
     write_devices(&screen);
     write_idle(&screen);
     write_regions(&screen);
+    write_functions(&screen);
+    write_samples(&screen);
     write_findings(&screen);
     write_opportunities(&screen);
     write_fine(&screen);

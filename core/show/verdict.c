@@ -101,10 +101,63 @@ static void write_regions(const struct ks_view *view, struct ks_verdict *verdict
     ks_text_release(&category);
 }
 
+/* "train (train.py:12)" */
+static void append_function(struct ks_text *text, const struct ks_view *view,
+                            const struct ks_function_id *id)
+{
+    ks_plain_append_fit(text, ks_view_str(view, id->name), CATEGORY_WIDTH);
+    if (id->first_line > 0) {
+        struct ks_str file = ks_view_str(view, id->file);
+        const char *slash = file.len > 0 ? memrchr(file.ptr, '/', file.len) : NULL;
+        size_t skipped = slash ? (size_t)(slash - file.ptr) + 1 : 0;
+        ks_text_printf(text, " (");
+        ks_plain_append_fit(text, (struct ks_str){file.ptr + skipped, file.len - skipped},
+                            CATEGORY_WIDTH);
+        ks_text_printf(text, ":%u)", id->first_line);
+    }
+}
+
+/* The function in which the thread that ran most was while it ran; NULL: none ran. */
+static const struct ks_sample_fact *hottest_sample(const struct ks_facts *facts)
+{
+    const struct ks_sample_fact *most = NULL;
+    for (size_t i = 0; i < facts->sample_count; i++) {
+        const struct ks_sample_fact *sample = &facts->samples[i];
+        bool is_more = sample->running_looks > (most ? most->running_looks : 0);
+        most = is_more && sample->track == facts->samples[0].track ? sample : most;
+    }
+    return most;
+}
+
+/* A recording without regions, either: what its functions or its samples say. */
+static bool write_functions(const struct ks_view *view, struct ks_verdict *verdict)
+{
+    const struct ks_facts *facts = view->facts;
+    const struct ks_sample_fact *sample = hottest_sample(facts);
+    struct ks_text name;
+    ks_text_init(&name);
+    if (facts->function_self_ns > 0) {
+        const struct ks_function_fact *function = &facts->functions[0];
+        double share = (double)function->self_ns / (double)facts->function_self_ns;
+        append_function(&name, view, &function->id);
+        snprintf(verdict->text, sizeof(verdict->text),
+                 "Of the time in functions, %.*s takes most by itself: %s (%s).", (int)name.len,
+                 name.ptr, ks_units_time(function->self_ns).text, ks_units_share(share).text);
+    } else if (sample) {
+        double share = (double)sample->running_looks / (double)sample->thread_running;
+        append_function(&name, view, &sample->id);
+        snprintf(verdict->text, sizeof(verdict->text),
+                 "The thread that ran most was in %.*s most often: in %s of its samples.",
+                 (int)name.len, name.ptr, ks_units_share(share).text);
+    }
+    ks_text_release(&name);
+    return verdict->text[0] != '\0';
+}
+
 void ks_verdict_compute(const struct ks_view *view, struct ks_verdict *verdict)
 {
     *verdict = (struct ks_verdict){.share = (double)NAN, .step_ns = ks_view_step_ns(view)};
-    if (event_count(view) == 0) {
+    if (event_count(view) == 0 && view->facts->function_count == 0) {
         snprintf(verdict->text, sizeof(verdict->text),
                  "There is nothing to look at: no events in the input.");
         return;
@@ -113,6 +166,9 @@ void ks_verdict_compute(const struct ks_view *view, struct ks_verdict *verdict)
     int64_t total_ns = add_up(view, bound_ns);
     if (total_ns <= 0 && view->facts->region_category_ns > 0) {
         write_regions(view, verdict);
+        return;
+    }
+    if (total_ns <= 0 && write_functions(view, verdict)) {
         return;
     }
     if (total_ns <= 0) {

@@ -207,8 +207,11 @@ enum ks_export_format {
 
 /* What the stacks of KS_EXPORT_FOLDED are weighed by. */
 enum ks_export_weight {
-    KS_EXPORT_SELF_CPU, /* exclusive time on the host */
-    KS_EXPORT_DEVICE,   /* time of the GPU work that the innermost operator launched */
+    KS_EXPORT_SELF_CPU,  /* exclusive time on the host; of a recording without spans as the others:
+                            _FUNCTIONS, or where it has none _SAMPLES */
+    KS_EXPORT_DEVICE,    /* time of the GPU work that the innermost operator launched */
+    KS_EXPORT_FUNCTIONS, /* own time of functions, as the function profiler counted it */
+    KS_EXPORT_SAMPLES,   /* samples of stacks, a number */
 };
 
 /* Zero means the default everywhere. Steps, rank and device are those that the report was opened

@@ -14,6 +14,9 @@ enum { PATHS_MAX_DEFAULT = 1 << 18, PATHS_MAX_MAX = 1 << 24, CALIBRATION_ROUNDS 
 
 static PyTypeObject *thread_type;
 static struct ks_function_profiler *active; /* the one that is on; a reference */
+/* That of `kscope run`, a reference: it lets go while one of the program's is on. */
+static struct ks_function_profiler *of_run;
+static bool is_run_waiting;
 
 /* ------------------------------------------------------------------ threads */
 
@@ -224,7 +227,7 @@ static int check_interpreter(void)
     return 0;
 }
 
-static int start(struct ks_function_profiler *self)
+static int start_alone(struct ks_function_profiler *self)
 {
     if (active) {
         PyErr_SetString(PyExc_RuntimeError,
@@ -279,6 +282,48 @@ static int stop(struct ks_function_profiler *self)
     return 0;
 }
 
+/* What it counted stays; that it was replaced is no news. */
+static void let_go(void)
+{
+    if (stop(of_run) < 0) {
+        PyErr_Clear();
+    }
+    is_run_waiting = true;
+}
+
+/* Keeps an exception that is set. */
+static void take_back(void)
+{
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    is_run_waiting = false;
+    if (start_alone(of_run) < 0) {
+        PyErr_Clear();
+    }
+    PyErr_Restore(kind, value, traceback);
+}
+
+static int start(struct ks_function_profiler *self)
+{
+    if (active && active == of_run && self != of_run) {
+        let_go();
+    }
+    int status = start_alone(self);
+    if (status < 0 && is_run_waiting && !active) {
+        take_back();
+    }
+    return status;
+}
+
+static int stop_own(struct ks_function_profiler *self)
+{
+    int status = stop(self);
+    if (is_run_waiting && !active && self != of_run) {
+        take_back();
+    }
+    return status;
+}
+
 static PyObject *profiler_start(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -288,10 +333,19 @@ static PyObject *profiler_start(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *profiler_lets_go(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    if (!of_run) {
+        of_run = (struct ks_function_profiler *)Py_NewRef(object);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *profiler_stop(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    if (stop((struct ks_function_profiler *)object) < 0) {
+    if (stop_own((struct ks_function_profiler *)object) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -308,7 +362,7 @@ static PyObject *profiler_exit(PyObject *object, PyObject *const *args, Py_ssize
     (void)args;
     (void)count;
     struct ks_function_profiler *self = (struct ks_function_profiler *)object;
-    if (self->is_on && stop(self) < 0) { // the block may have stopped it itself
+    if (self->is_on && stop_own(self) < 0) { // the block may have stopped it itself
         return NULL;
     }
     Py_RETURN_NONE;
@@ -435,6 +489,8 @@ static PyMethodDef profiler_methods[] = {
     {"stop", profiler_stop, METH_NOARGS,
      "stop($self, /)\n--\n\nStops; calls that are open count as if they returned now.\n\n"
      "Raises RuntimeError when it is not on. start() goes on adding to what was counted."},
+    {"_lets_go", profiler_lets_go, METH_NOARGS,
+     "_lets_go($self, /)\n--\n\nFrom now on it lets go while another one is on."},
     {"stats", profiler_stats, METH_NOARGS,
      "stats($self, /)\n--\n\nWhat was counted, as the dictionary of pstats:\n"
      "{(file, line, name): (calls that are not recursive, calls, own time, cumulative time,\n"

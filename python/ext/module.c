@@ -111,7 +111,7 @@ static int fill_module(PyObject *module)
     if (ks_counter_add_to(module) < 0 || ks_functions_add_to(module) < 0) {
         return -1;
     }
-    return ks_sampler_add_type(module);
+    return ks_sampler_add_type(module) < 0 ? -1 : ks_monitor_add_to(module);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -12,12 +12,15 @@ enum { RATE_DEFAULT = 100 };
 
 typedef struct {
     PyObject_HEAD uint32_t rate_hz;
+    bool is_of_run; /* of `kscope run`: lets go while one of the program's is on */
 } StackSampler;
 
 /* Of the process: there is one sampler. */
 static struct ks_python_layout layout;
 static bool is_checked;
 static bool has_fork_hook;
+static StackSampler *of_run; /* a reference, or NULL */
+static bool is_run_waiting;
 static PyObject *thread_start; /* threading.Thread.start as it was; NULL: ours is not in place */
 static PyObject *our_start;
 
@@ -205,12 +208,27 @@ PyDoc_STRVAR(
     "Raises RuntimeError when one is on already, or when this interpreter's stacks\n"
     "cannot be read; the message says why.");
 
+static void stop_looking(void)
+{
+    if (ks_stack_sampler_is_on()) {
+        name_all_threads(); // some were given their names late
+        Py_BEGIN_ALLOW_THREADS;
+        ks_stack_sampler_stop();
+        Py_END_ALLOW_THREADS;
+        unhook_thread_start();
+    }
+}
+
 static PyObject *sampler_start(StackSampler *self, PyObject *unused)
 {
     (void)unused;
     char reason[KS_SAMPLER_REASON_SIZE];
     if (check_once() != 0 || hook_fork() != 0) {
         return NULL;
+    }
+    if (of_run && !self->is_of_run && !is_run_waiting && ks_stack_sampler_is_on()) {
+        stop_looking();
+        is_run_waiting = true;
     }
     if (ks_stack_sampler_start(&layout, self->rate_hz, reason) != 0) {
         PyErr_SetString(PyExc_RuntimeError, reason);
@@ -226,14 +244,23 @@ PyDoc_STRVAR(STOP_DOC, "stop($self, /)\n--\n\n"
 
 static PyObject *sampler_stop(StackSampler *self, PyObject *unused)
 {
-    (void)self;
     (void)unused;
-    if (ks_stack_sampler_is_on()) {
-        name_all_threads(); // some were given their names late
-        Py_BEGIN_ALLOW_THREADS;
-        ks_stack_sampler_stop();
-        Py_END_ALLOW_THREADS;
-        unhook_thread_start();
+    stop_looking();
+    if (is_run_waiting) {
+        is_run_waiting = false;
+        PyObject *started = self->is_of_run ? NULL : sampler_start(of_run, NULL);
+        Py_XDECREF(started);
+        PyErr_Clear();
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *sampler_lets_go(StackSampler *self, PyObject *unused)
+{
+    (void)unused;
+    if (!of_run) {
+        of_run = (StackSampler *)Py_NewRef((PyObject *)self);
+        self->is_of_run = true;
     }
     Py_RETURN_NONE;
 }
@@ -291,6 +318,8 @@ static PyObject *sampler_get_is_on(StackSampler *self, void *unused)
 static PyMethodDef METHODS[] = {
     {"start", (PyCFunction)sampler_start, METH_NOARGS, START_DOC},
     {"stop", (PyCFunction)sampler_stop, METH_NOARGS, STOP_DOC},
+    {"_lets_go", (PyCFunction)sampler_lets_go, METH_NOARGS,
+     "_lets_go($self, /)\n--\n\nFrom now on it lets go while another one is on."},
     {"counts", (PyCFunction)sampler_counts, METH_NOARGS, COUNTS_DOC},
     {"__enter__", (PyCFunction)sampler_enter, METH_NOARGS, "start(), and give the sampler."},
     {"__exit__", (PyCFunction)sampler_exit, METH_VARARGS, "stop()."},

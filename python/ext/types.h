@@ -8,6 +8,7 @@
 int ks_operation_add_to(PyObject *module);
 int ks_counter_add_to(PyObject *module);
 int ks_functions_add_to(PyObject *module); /* FunctionProfiler: functions.h */
+int ks_monitor_add_to(PyObject *module);   /* SystemMonitor */
 
 /* Function of the module. */
 PyObject *ks_marker(PyObject *module, PyObject *const *arguments, Py_ssize_t count,

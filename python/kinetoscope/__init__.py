@@ -20,7 +20,7 @@ _IN_C = (
 )
 
 # These cannot be without it; what is above can.
-_PROFILERS = ("FunctionProfiler", "StackSampler")
+_PROFILERS = ("FunctionProfiler", "StackSampler", "SystemMonitor")
 
 _step = None  # set in a process that `kscope run` watches
 
@@ -44,6 +44,8 @@ def __getattr__(name):
         from kinetoscope._recording import start_recording as value
     elif name == "categories":
         import kinetoscope.categories as value
+    elif name == "PerformanceMonitor":
+        from kinetoscope._monitor import PerformanceMonitor as value
     elif name in _PROFILERS:
         value = _of_extension(name)
     else:
@@ -61,7 +63,8 @@ def _of_extension(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_IN_C, "start_recording", "categories", *_PROFILERS})
+    others = ("start_recording", "categories", "PerformanceMonitor")
+    return sorted({*globals(), *_IN_C, *others, *_PROFILERS})
 
 
 if os.environ.get("KSCOPE_RUN") == "1" and os.environ.get("KSCOPE_RECORD"):

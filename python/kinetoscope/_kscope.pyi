@@ -3,6 +3,7 @@ from types import TracebackType
 from typing import Any, Literal, SupportsIndex, TypeVar, final
 
 from kinetoscope._kscope_functions import FunctionProfiler as FunctionProfiler
+from kinetoscope._kscope_monitor import SystemMonitor as SystemMonitor
 from kinetoscope._kscope_sampler import StackSampler as StackSampler
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

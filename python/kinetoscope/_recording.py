@@ -1,6 +1,7 @@
 """Starts the recording of this process, and sees to those of the processes that it forks."""
 
 import atexit
+import contextlib
 import os
 import sys
 
@@ -11,6 +12,15 @@ _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 _WORLD_SIZES = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
+# What `kscope run --record` records besides regions, by its word: the name of the type, in the
+# order in which they start. The function profiler is the last: it counts none of our own calls.
+_SOURCES = {
+    "monitor": "SystemMonitor",
+    "samples": "StackSampler",
+    "functions": "FunctionProfiler",
+}
+
+_running = []  # those that were started, as their objects
 _is_hooked = False
 _after_fork = None  # multiprocessing keeps what it calls only as long as somebody holds this
 
@@ -37,18 +47,66 @@ def start_recording(folder: str | os.PathLike[str], max_bytes: int = BYTES_MAX) 
 
 
 def start_of_run():
-    """In each process of `kscope run --record regions`. Never raises: the folder has the reason."""
-    folder = os.environ["KSCOPE_OUT"]
+    """In each process of `kscope run --record WORDS`. Never raises: the folder has the reason."""
+    words = os.environ["KSCOPE_RECORD"].split(",")
     try:
-        start_recording(folder)
+        start_recording(os.environ["KSCOPE_OUT"])
     except Exception as failure:
-        _leave_reason(folder, failure)
+        _leave_reason(f"Nothing was recorded: {failure}")
+        return
+    for word, name in _SOURCES.items():
+        if word in words:
+            _start_source(word, name)
 
 
-def _leave_reason(folder, failure):
+def _start_source(word, name):
     try:
-        with open(os.path.join(folder, f"regions.pid{os.getpid()}.txt"), "w") as file:
-            file.write(f"Regions were not recorded: {failure}\n")
+        source = getattr(extension, name)()
+        source.start()
+        _running.append(source)
+        if hasattr(source, "_lets_go"):
+            source._lets_go()  # the program's own goes first
+    except Exception as failure:
+        _leave_reason(f"Not recorded: {word}: {failure}")
+
+
+def pause_functions():
+    """Before Python 3.12 one profiler sees calls: the one that the program starts goes first."""
+    if sys.version_info < (3, 12):
+        _functions("stop")
+
+
+def resume_functions():
+    """After pause_functions(). What was running then is not known any more."""
+    if sys.version_info < (3, 12):
+        _functions("start")
+
+
+def _functions(action):
+    for source in _running:
+        if isinstance(source, extension.FunctionProfiler) and source.is_on is (action == "stop"):
+            with contextlib.suppress(Exception):
+                getattr(source, action)()
+
+
+def _stop():
+    """Ends what this process records. A profiler that another one replaced would warn."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        while _running:
+            source = _running.pop()
+            if source.is_on:
+                source.stop()
+    extension.stop_recording()
+
+
+def _leave_reason(reason):
+    try:
+        name = f"kscope-recording.pid{os.getpid()}.txt"
+        with open(os.path.join(os.environ["KSCOPE_OUT"], name), "a", encoding="utf-8") as file:
+            file.write(reason + "\n")
     except OSError:
         pass
 
@@ -65,7 +123,7 @@ def _hook_ends():
     global _is_hooked
     if not _is_hooked:
         _is_hooked = True
-        atexit.register(extension.stop_recording)
+        atexit.register(_end)
         os.register_at_fork(after_in_child=_begin_child)
         process = sys.modules.get("multiprocessing.process")
         if process is not None and process.parent_process() is not None:
@@ -84,6 +142,13 @@ def _begin_child():
         pass
 
 
+def _end():
+    try:
+        _stop()
+    except Exception:  # noqa: S110 - the program comes first
+        pass
+
+
 class _AfterFork:
     def add_finalizer(self):
         util = sys.modules["multiprocessing.util"]
@@ -95,7 +160,7 @@ def _end_child():
         path = extension.recording_path() or ""
         if path.endswith(f"-{os.getpid()}.ksrec"):  # it has recorded something
             _note_who()
-            extension.stop_recording()
+            _stop()
     except Exception:  # noqa: S110 - the program comes first
         pass
 

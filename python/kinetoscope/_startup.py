@@ -9,6 +9,13 @@ unrecorded.
 import sys
 
 
+def begin_recording(words):
+    """Starts what `kscope run --record` is to record of programs that do not know us. Regions are
+    of programs that import kinetoscope, which then begins by itself."""
+    if words and words != "regions":
+        import kinetoscope  # noqa: F401 - StartupFinder finds ours, which begins when it is loaded
+
+
 class StartupFinder:
     """First entry of sys.meta_path until torch is there; then it takes itself away.
 

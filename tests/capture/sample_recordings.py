@@ -86,7 +86,7 @@ def sampled():
 
 
 SAMPLES = (training, killed, off, many_slots, sampled)
-GOLDEN = {"recording": training, "recording_killed": killed}
+GOLDEN = {"recording": training, "recording_killed": killed, "recording_functions": sampled}
 
 
 def main():

@@ -41,6 +41,28 @@ def report(*words):
     return json.loads(kscope("report", "--json", *words))
 
 
+def test_functions_and_samples_are_shown_everywhere():
+    """Two functions and two threads of known times: sample_recordings.sampled()."""
+    path = ROOT / "tests" / "golden" / "capture" / "recording_functions" / "input.ksrec.gz"
+    document = report(path)
+    assert [(f["name"], f["self_ns"], f["total_ns"]) for f in document["functions"]] == [
+        ("forward", 600, 600),
+        ("main", 300, 900),
+    ]
+    main = {"name": "main", "file": "train.py", "line": 1, "calls": 4, "total_ns": 600}
+    assert document["functions"][0]["callers"] == [main]
+    looks = [(s["tid"], s["name"], s["self_samples"]) for s in document["samples"]]
+    assert looks == [(42, "forward", 8), (42, "main", 4), (41, "forward", 8), (41, "main", 1)]
+    sentence = "Of the time in functions, forward (model.py:20) takes most by itself: 600 ns"
+    screen = " ".join(kscope("report", path).split())
+    assert document["verdict"]["text"] == sentence + " (67 %)." and screen.startswith(sentence)
+    assert "calls forward (model.py:20) 600 ns in 4 calls; main (train.py:1) 300 ns" in screen
+    assert "samples a thread: forward (model.py:20) 67 %; main (train.py:1) 33 %" in screen
+    page = kscope("report", "--markdown", path)
+    assert "| forward | model.py:20 | 4 | 600 ns | 600 ns |" in page
+    assert "| main | train.py:1 | 41 | 11 % | 100 % |" in page
+
+
 # ---------------------------------------------------------------- the twin
 
 

@@ -647,8 +647,8 @@ def test_a_run_records_every_process(tmp_path):
         readings = [Reading(path) for path in folder.glob("*.ksrec")]
         assert len(readings) == (3 if words else 0)
         assert all(reading.count("work") == 1 and reading.state == 1 for reading in readings)
-        assert ("regions of 3 processes are recorded" in done.stderr) == bool(words)
+        assert ("of 3 processes there are recorded: regions" in done.stderr) == bool(words)
     command = [kscope, "run", "--record", "all", sys.executable, program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 125 or done.returncode == 2
-    assert "Cannot use --record all: it takes regions" in done.stderr
+    assert "it takes regions, functions, samples and monitor" in done.stderr

@@ -22,7 +22,7 @@ SCANS = ["slice", "gpu", "memory", "mark", "sample", "link"]
 NAMES = ["track", "source", "string", "stack", "call_path"]
 LISTS = (
     "operators kernels steps phases idle devices streams copies copy_sites syncs places links "
-    "findings inputs regions"
+    "findings inputs regions functions samples"
 ).split()
 TABLES = SCANS + NAMES + LISTS
 EVENTS = """

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "cmocka_all.h"
+#include "recording_bytes.h"
 
 static const char trace_text[] =
     "{\"mine\": \"x\\ud800\", \"traceEvents\": ["
@@ -32,6 +33,7 @@ static const char trace_text[] =
 
 static char trace_path[] = "/tmp/kscope-torture-XXXXXX";
 static const char *const paths[] = {trace_path};
+static char recording_path[] = "/tmp/kscope-torture-recording-XXXXXX";
 static char large_path[] = "/tmp/kscope-torture-large-XXXXXX";
 static struct ks_report *report;
 
@@ -139,6 +141,28 @@ static void test_allocations(void **state)
     ks_report_close(report);
 }
 
+/* Regions, call paths and samples. */
+static void test_recordings(void **state)
+{
+    (void)state;
+    static const struct ks_export_options formats[] = {
+        {.format = KS_EXPORT_FOLDED},
+        {.format = KS_EXPORT_FOLDED, .weight = KS_EXPORT_FUNCTIONS},
+        {.format = KS_EXPORT_FOLDED, .weight = KS_EXPORT_SAMPLES},
+        {.format = KS_EXPORT_SPEEDSCOPE},
+    };
+    const char *path = recording_path;
+    struct ks_report_options options = {.paths = &path, .path_count = 1};
+    assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        writes.calls = 0;
+        fail_each(write_export, &formats[i], false);
+        assert_true(writes.calls > 0);
+        fail_each(write_export, &formats[i], true);
+    }
+    ks_report_close(report);
+}
+
 /* Runs an export whose n-th read or write fails, for each n of a good run. Which chunks are in
  * memory already differs from run to run, so there may be fewer reads than in the good one. */
 static void fail_each_call(writer write_it, const void *what, int64_t *calls, int64_t *fail_at,
@@ -210,6 +234,18 @@ static int write_small(void)
     return close(fd) != 0 || size != (ssize_t)sizeof(trace_text) - 1;
 }
 
+static int write_recording(void)
+{
+    struct recording_bytes recording;
+    recording_bytes_everything(&recording);
+    struct ks_str bytes = recording_bytes_str(&recording);
+    int fd = mkstemp(recording_path);
+    ssize_t size = write(fd, bytes.ptr, bytes.len);
+    bool is_written = close(fd) == 0 && size == (ssize_t)bytes.len;
+    recording_bytes_release(&recording);
+    return !is_written;
+}
+
 /* Operators that launch a kernel each. */
 static int write_large(void)
 {
@@ -236,16 +272,18 @@ static int write_large(void)
 
 int main(void)
 {
-    if (write_small() != 0 || write_large() != 0) {
+    if (write_small() != 0 || write_large() != 0 || write_recording() != 0) {
         return 1;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_recordings),
         cmocka_unit_test(test_reads_and_writes),
         cmocka_unit_test(test_conversions),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(trace_path);
     unlink(large_path);
+    unlink(recording_path);
     return failed;
 }

@@ -83,6 +83,68 @@ static void add_fusable(struct facts_fixture *fixture)
     }
 }
 
+static uint32_t add_calls(struct facts_fixture *fixture, uint32_t track, uint32_t parent,
+                          struct ks_strid name)
+{
+    uint32_t id = 0;
+    struct ks_call_path path = {.track = track,
+                                .parent = parent,
+                                .function = name,
+                                .file = name,
+                                .first_line = parent + 1,
+                                .calls = 1,
+                                .total_ns = 9};
+    assert_int_equal(ks_trace_builder_call_path(fixture->builder, &path, &id, NULL), KS_OK);
+    return id;
+}
+
+static uint32_t add_frame(struct facts_fixture *fixture, uint32_t caller, struct ks_strid name)
+{
+    uint32_t id = 0;
+    struct ks_stack stack = {
+        .function = name, .file = name, .first_line = caller + 1, .caller = caller};
+    assert_int_equal(ks_trace_builder_stack(fixture->builder, &stack, &id, NULL), KS_OK);
+    return id;
+}
+
+/* A recording of the first rank's process: regions in its steps, calls, samples and curves. */
+static void add_recording(struct facts_fixture *fixture)
+{
+    static const char *const curves[] = {"cgroup.cpu_limit", "cgroup.throttled",
+                                         "cgroup.throttled_periods", "cpu.core"};
+    struct ks_trace_builder *builder = fixture->builder;
+    struct ks_track_key pid = {.number = 1};
+    struct ks_track_key tid = {.number = 1};
+    uint32_t process = 0;
+    uint32_t thread = 0;
+    uint32_t path = 0;
+    uint32_t stack = 0;
+    facts_fixture_next_rank(fixture, -1);
+    fixture->source->is_recording = true;
+    assert_int_equal(ks_trace_builder_process(builder, pid, &process, NULL), KS_OK);
+    assert_int_equal(ks_trace_builder_thread(builder, pid, tid, &thread, NULL), KS_OK);
+    for (int64_t i = 0; i < STEPS; i++) {
+        const struct host_row region = {1, KS_CATEGORY_REGION, "batch", i * 1000 + 1, 900};
+        struct ks_strid name = {0};
+        facts_fixture_host(fixture, &region, 1);
+        for (size_t k = 0; k < KS_COUNT_OF(curves); k++) {
+            assert_int_equal(ks_trace_builder_intern(builder, ks_str_from(curves[k]), &name, NULL),
+                             KS_OK);
+            struct ks_mark_row mark = {.lane = process,
+                                       .start_ns = i * 1000,
+                                       .value = 100,
+                                       .name = name.v,
+                                       .flags = KS_MARK_COUNTER};
+            assert_int_equal(ks_trace_builder_mark(builder, &mark, NULL), KS_OK);
+        }
+        path = add_calls(fixture, thread, path, name);
+        stack = add_frame(fixture, stack, name);
+        struct ks_sample_row sample = {
+            .lane = thread, .start_ns = i * 1000, .stack = stack, .weight = 1};
+        assert_int_equal(ks_trace_builder_sample(builder, &sample, NULL), KS_OK);
+    }
+}
+
 /* Ranks in which steps are found by optimizers, top-level spans, graphs and a loop of kernels. */
 static void add_other_ranks(struct facts_fixture *fixture)
 {
@@ -123,6 +185,8 @@ static enum ks_status live(const struct ks_trace *trace, const struct ks_scope *
         assert_true(facts.compiles.steps_with > 0 && facts.comm.gradients.small > 0);
         assert_true(facts.work.pointwise.cost.count > 0 && facts.work.logits.cost.count > 0);
         assert_true(facts.work.casts.cost.count > 0);
+        assert_true(facts.function_count > 0 && facts.sample_count > 0);
+        assert_true(facts.step_region_count > 0 && facts.sources[0].throttle.window_ns > 0);
         assert_true(facts.memory_count > 0 && facts.driver_memory.takes > 0);
     }
     ks_findings_release(&findings);
@@ -161,6 +225,7 @@ static void test_allocations(void **state)
         add_training(&fixture);
         add_fusable(&fixture);
         add_other_ranks(&fixture);
+        add_recording(&fixture);
         facts_fixture_seal(&fixture);
         fail_each(fixture.trace, &scopes[i], false);
         fail_each(fixture.trace, &scopes[i], true);

@@ -338,6 +338,75 @@ static void test_not_throttled(void **state)
     expect_none("cpu.throttled", RULE_SILENT, KS_CHECK_COULD_NOT, "does not tell of cores");
 }
 
+static void add_value(uint32_t track, int64_t ms, const char *name, double value)
+{
+    struct ks_strid id = {0};
+    assert_int_equal(ks_trace_builder_intern(f.builder, ks_str_from(name), &id, NULL), KS_OK);
+    struct ks_mark_row row = {.lane = track,
+                              .start_ns = ms * 1000000,
+                              .value = value,
+                              .name = id.v,
+                              .flags = KS_MARK_COUNTER};
+    assert_int_equal(ks_trace_builder_mark(f.builder, &row, NULL), KS_OK);
+}
+
+/* Three steps of 100 ms of a trace that does not come from `kscope run`, and a monitor that looked
+ * before the first, in them, and at `last_ms`; with 8 cores. */
+static void try_curves(int64_t rank, int64_t last_ms, double last_held)
+{
+    static const int64_t MS_OF[] = {-100, 100, 200};
+    static const double HELD[] = {0, 60, 120};
+    struct ks_track_key pid = {.number = 1};
+    uint32_t track = 0;
+    facts_fixture_init(&f, 0, 0);
+    for (int64_t i = 0; i < 3; i++) {
+        const struct host_row rows[] = {{1, NOTE, names[i], i * 100 MS, 100 MS},
+                                        {1, OP, "aten::mm", i * 100 MS, 100 MS}};
+        facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+    }
+    facts_fixture_next_rank(&f, rank);
+    f.source->is_recording = true;
+    assert_int_equal(ks_trace_builder_process(f.builder, pid, &track, NULL), KS_OK);
+    for (int64_t i = 0; i < 4; i++) {
+        int64_t ms = i < 3 ? MS_OF[i] : last_ms;
+        add_value(track, ms, "cgroup.throttled", i < 3 ? HELD[i] : last_held);
+        add_value(track, ms, "cgroup.throttled_periods", 50);
+        add_value(track, ms, "cgroup.cpu_limit", 150);
+        for (int core = 0; core < 8; core++) {
+            add_value(track, ms, "cpu.core", 20);
+        }
+    }
+    compute();
+}
+
+static void test_throttled_by_curves(void **state)
+{
+    (void)state;
+    try_curves(-1, 400, 300);
+    const struct ks_throttle_fact *fact = &f.facts.sources[0].throttle;
+    assert_true(fact->held_cores > 1.599 && fact->held_cores < 1.601);
+    assert_int_equal(fact->cores, 8);
+    assert_int_equal(fact->window_ns, 300 MS);
+    assert_null(strstr(get("cpu.throttled")->fix_text, "threads of operators"));
+    assert_true(facts_fixture_evidence(get("cpu.throttled"), "quota_cores") == 1.5);
+    /* 480 ms of all cores: of eight at least 60, and no more than the 150 of the periods. */
+    expect("cpu.throttled", 20 MS, 50 MS);
+    try_curves(-1, 110,
+               300); /* out of order, and 200 ms of 300 are told of: 90 percent of a core */
+    assert_non_null(get("cpu.throttled"));
+    release();
+}
+
+static void test_curves_that_do_not_tell(void **state)
+{
+    (void)state;
+    try_curves(5, 400, 300); /* of another rank */
+    expect_none("cpu.throttled", RULE_SILENT, KS_CHECK_COULD_NOT, "does not tell of cores");
+    try_curves(-1, 400, -1); /* a value that cannot be: 200 ms are left */
+    assert_non_null(get("cpu.throttled"));
+    release();
+}
+
 /* ------------------------------------------------------------------ cpu.numa */
 
 /* Steps of 100 ms, in 60 of which the GPU idles while code runs. */
@@ -519,6 +588,8 @@ int main(void)
         cmocka_unit_test(test_not_oversubscribed),
         cmocka_unit_test(test_throttled),
         cmocka_unit_test(test_unprofiled_step),
+        cmocka_unit_test(test_throttled_by_curves),
+        cmocka_unit_test(test_curves_that_do_not_tell),
         cmocka_unit_test(test_not_throttled),
         cmocka_unit_test(test_numa),
         cmocka_unit_test(test_absurd_numbers),

@@ -1,6 +1,6 @@
 /* Goal: host.periodic_stall fires when every n-th step is long because of the host, and is silent
- * for long steps that come as they like, for long GPU work and for few steps. Method: steps by
- * hand. */
+ * for long steps that come as they like, for long GPU work and for few steps; a region of a
+ * recording that explains the long ones is named. Method: steps by hand. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,6 +35,30 @@ static int64_t add_step(int64_t i, int64_t at, int64_t code, bool is_gpu)
     return at + USUAL + code;
 }
 
+static const char *region; /* that the code of long steps is in; NULL: there is no recording */
+static int64_t region_tid = 1;
+
+/* The program's own words, beside the trace: "batch" around each step, and the long ones' code. */
+static void add_recording(const char *longer, int64_t steps, int64_t code)
+{
+    int64_t at = 0;
+    facts_fixture_next_rank(&f, -1);
+    f.source->is_recording = true;
+    for (int64_t i = 0; i < steps; i++) {
+        char mark[8];
+        snprintf(mark, sizeof(mark), " %d ", (int)i);
+        int64_t more = strstr(longer, mark) ? code : 0;
+        const struct host_row rows[] = {
+            {region_tid, KS_CATEGORY_REGION, "batch", (at + 1) * US, (USUAL + more - 2) * US,
+             .types = "training_loop"},
+            {region_tid, KS_CATEGORY_REGION, region, (at + 2) * US, (more + 1) * US,
+             .types = "checkpoint"},
+        };
+        facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+        at += USUAL + more;
+    }
+}
+
 /* Steps named in `longer` (0-based) take `code` us more. */
 static const struct ks_finding *build(const char *longer, int64_t steps, int64_t code, bool is_gpu,
                                       enum rule_case kind)
@@ -47,6 +71,9 @@ static const struct ks_finding *build(const char *longer, int64_t steps, int64_t
         char mark[8];
         snprintf(mark, sizeof(mark), " %d ", (int)i);
         at = add_step(i, at, strstr(longer, mark) ? code : 0, is_gpu);
+    }
+    if (region) {
+        add_recording(longer, steps, code);
     }
     facts_fixture_advise(&f, &findings);
     return rule_case(&findings, "host.periodic_stall", kind);
@@ -107,6 +134,34 @@ static void test_steps_timed_behind_the_window(void **state)
     release();
 }
 
+static bool has_evidence(const struct ks_finding *finding, const char *name)
+{
+    bool has = false;
+    for (size_t i = 0; i < finding->evidence_count; i++) {
+        has = has || strcmp(finding->evidence[i].name, name) == 0;
+    }
+    return has;
+}
+
+/* "batch" has the same time by itself in all steps; what is inside of it has 400 us more. */
+static void test_region_to_blame(void **state)
+{
+    (void)state;
+    region = "save";
+    const struct ks_finding *finding = build(" 2  6  10 ", STEPS, 400, false, RULE_FIRES);
+    assert_true(facts_fixture_evidence(finding, "region_longer_by") == 400 * US);
+    assert_non_null(strstr(finding->fix_text, "the region \"save\" (checkpoint), which runs every "
+                                              "4 steps: these take"));
+    release();
+    region_tid = 2; /* another thread does it beside the steps */
+    finding = build(" 2  6  10 ", STEPS, 400, false, RULE_FIRES);
+    assert_false(has_evidence(finding, "region_longer_by"));
+    assert_non_null(strstr(finding->fix_text, "Look at what runs every 4 steps: these take"));
+    release();
+    region_tid = 1;
+    region = NULL;
+}
+
 static void test_other_long_steps(void **state)
 {
     (void)state;
@@ -137,6 +192,7 @@ int main(void)
         cmocka_unit_test(test_every_fourth),
         cmocka_unit_test(test_one_and_steps_timed_behind_the_window),
         cmocka_unit_test(test_steps_timed_behind_the_window),
+        cmocka_unit_test(test_region_to_blame),
         cmocka_unit_test(test_other_long_steps),
         cmocka_unit_test(test_few_steps),
     };

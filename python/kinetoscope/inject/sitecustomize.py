@@ -1,9 +1,10 @@
 """Start-up hook of `kscope run`: Python's `site` imports it because its folder leads PYTHONPATH.
 
-Without KSCOPE_RUN it does nothing. With it, it waits for the program to import torch. It takes its
-own folder off sys.path and then runs the sitecustomize that it stands in front of, if there is one,
-so that the program finds the interpreter as it would be without us. Python started with -S, -I or
--E never comes here, and is simply not recorded.
+Without KSCOPE_RUN it does nothing. With it, it waits for the program to import torch, and begins to
+record what the run is to record of all Python (`--record functions,samples`). It takes its own
+folder off sys.path and then runs the sitecustomize that it stands in front of, if there is one, so
+that the program finds the interpreter as it would be without us. Python started with -S, -I or -E
+never comes here, and is simply not recorded.
 """
 
 
@@ -40,6 +41,7 @@ def _arm():
         module = type(sys)(name)
         SourceFileLoader(name, os.path.join(package_dir, "_startup.py")).exec_module(module)
         sys.meta_path.insert(0, module.StartupFinder(package_dir))
+        module.begin_recording(os.environ.get("KSCOPE_RECORD", ""))
     except Exception:  # noqa: S110 - the program comes first
         pass
 

@@ -9,6 +9,7 @@ recording off and leaves the reason in the status file; the program never sees i
 
 import functools
 import os
+import sys
 import threading
 from time import perf_counter_ns
 
@@ -160,6 +161,7 @@ class Recorder:
         """The program's own profiler goes first: ours lets go before it begins."""
         if self._in_own_call:
             return
+        _call_recording("pause_functions")
         self._is_other_profiling = True
         self._has_met_other = True
         if self._phase is RECORDING and self._finder.is_stepping_thread():
@@ -171,6 +173,7 @@ class Recorder:
     def other_profiler_stopped(self):
         if not self._in_own_call:
             self._is_other_profiling = False
+            _call_recording("resume_functions")
 
     @_entry_point
     def after_fork(self):
@@ -472,6 +475,13 @@ class _OwnCall:
 
     def __exit__(self, *_):
         self._recorder._in_own_call = self._was_own
+
+
+def _call_recording(name):
+    """Where more than windows is recorded, that module is loaded."""
+    recording = sys.modules.get("kinetoscope._recording")
+    if recording is not None:
+        getattr(recording, name)()
 
 
 def _is_loader_worker(torch):

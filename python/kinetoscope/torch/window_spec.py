@@ -1,12 +1,19 @@
 """What to record, in the words of `kscope run`: KSCOPE_STEPS and its companions."""
 
 import os
+import sys
 
 AUTO_WARMUP = 1
 AUTO_ACTIVE = 6
 AUTO_WAIT_MAX = 200  # steps that never agree are recorded all the same
 SECONDS_DEFAULT = 60
 BYTES_DEFAULT = 1 << 30
+
+
+def _sees_calls():
+    """Before Python 3.12 one profiler sees calls. That of functions would lose its running ones."""
+    words = os.environ.get("KSCOPE_RECORD", "").split(",")
+    return sys.version_info < (3, 12) and "functions" in words
 
 
 class WindowSpec:
@@ -36,7 +43,7 @@ class WindowSpec:
         spec = cls.parse(os.environ.get("KSCOPE_STEPS") or "auto")
         spec.seconds_max = float(os.environ.get("KSCOPE_WINDOW_SECONDS") or SECONDS_DEFAULT)
         spec.bytes_max = int(os.environ.get("KSCOPE_WINDOW_BYTES") or BYTES_DEFAULT)
-        spec.has_stacks = os.environ.get("KSCOPE_STACKS", "1") != "0"
+        spec.has_stacks = os.environ.get("KSCOPE_STACKS", "1") != "0" and not _sees_calls()
         return spec
 
     @property
