@@ -147,6 +147,7 @@ bench: build ## time the report against its peers, quick sizes
 	@ninja -C build --quiet capture/libkscope_capture.so && $(PYTHON) bench/region_cost.py
 	@$(PYTHON) bench/python_region.py
 	@$(PYTHON) bench/stack_sampler.py
+	@$(PYTHON) bench/monitor_cost.py
 
 bench-full: build ## the same at full size, medians of five
 	@tools/setup.sh bench

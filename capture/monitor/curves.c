@@ -71,9 +71,18 @@ static void keep(struct ks_curves *curves, int64_t now_ns, const struct ks_look_
     }
 }
 
+static void keep_waiting(struct ks_curves *curves)
+{
+    for (uint32_t i = 0; i < curves->waiting_count; i++) {
+        keep(curves, curves->waiting[i].now_ns, &curves->waiting[i].value);
+    }
+    curves->waiting_count = 0;
+}
+
 void ks_curves_pause(struct ks_curves *curves)
 {
     (void)pthread_mutex_lock(&curves->lock);
+    keep_waiting(curves);
     for (uint32_t i = 0; i < KS_SERIES_COUNT; i++) {
         curves->list[i].was_paused = true;
         if (curves->list[i].value_count > 0) {
@@ -98,15 +107,13 @@ static void write_metric(struct ks_curves *curves, uint32_t series)
                                           .name = string_of(kind->name),
                                           .unit = string_of(kind->unit),
                                           .index = ks_series_index(series)};
-    curves->list[series].is_written = ks_capture_item(KS_WIRE_METRIC, &metric, sizeof(metric));
+    curves->is_written[series] = ks_capture_item(KS_WIRE_METRIC, &metric, sizeof(metric));
 }
 
 static void begin_recording(struct ks_curves *curves, uint32_t generation)
 {
     curves->generation = generation;
-    for (uint32_t i = 0; i < KS_SERIES_COUNT; i++) {
-        curves->list[i].is_written = false;
-    }
+    memset(curves->is_written, 0, sizeof(curves->is_written));
 }
 
 enum { ENTRY_SIZE = sizeof(uint32_t) + sizeof(double), ENTRIES_MAX = 300 };
@@ -135,7 +142,7 @@ static void record(struct ks_curves *curves, const struct ks_look *look)
         begin_recording(curves, generation);
     }
     for (uint32_t i = 0; i < look->count; i++) {
-        if (!curves->list[look->values[i].series].is_written) {
+        if (!curves->is_written[look->values[i].series]) {
             write_metric(curves, look->values[i].series);
         }
     }
@@ -149,8 +156,12 @@ static void record(struct ks_curves *curves, const struct ks_look *look)
 void ks_curves_add(struct ks_curves *curves, const struct ks_look *look)
 {
     (void)pthread_mutex_lock(&curves->lock);
+    if (curves->waiting_count + look->count > KS_CURVES_WAITING_MAX) {
+        keep_waiting(curves);
+    }
     for (uint32_t i = 0; i < look->count; i++) {
-        keep(curves, look->now_ns, &look->values[i]);
+        curves->waiting[curves->waiting_count++] =
+            (struct ks_curves_value){.now_ns = look->now_ns, .value = look->values[i]};
     }
     record(curves, look);
     (void)pthread_mutex_unlock(&curves->lock);
@@ -170,6 +181,7 @@ uint32_t ks_curves_points(struct ks_curves *curves, uint32_t series, int64_t fro
     const struct ks_curve_point *points = curves->points[series];
     uint32_t count = 0;
     (void)pthread_mutex_lock(&curves->lock);
+    keep_waiting(curves);
     for (uint32_t i = 0; i < point_count(&curves->list[series]); i++) {
         if (points[i].end_ns > from_ns && points[i].end_ns <= to_ns) {
             out[count++] = points[i];

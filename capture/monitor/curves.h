@@ -10,7 +10,10 @@
 
 #include "capture/monitor/look.h"
 
-enum { KS_CURVE_POINTS_MAX = 1024 };
+enum {
+    KS_CURVE_POINTS_MAX = 1024,
+    KS_CURVES_WAITING_MAX = 2 * KS_LOOK_MAX,
+};
 
 /* What some values in a row were like. */
 struct ks_curve_point {
@@ -23,7 +26,6 @@ struct ks_curve {
     uint32_t count;       /* whole points */
     uint32_t point_size;  /* values in a point; 0: there was none ever */
     uint32_t value_count; /* in the point behind the whole ones */
-    bool is_written;      /* the recording knows what it is called */
     bool was_paused;      /* nothing was measured between the last value and the next */
     double last;
     int64_t last_ns;
@@ -31,7 +33,15 @@ struct ks_curve {
 
 struct ks_curves {
     pthread_mutex_t lock;
-    uint32_t generation; /* of the recording */
+    uint32_t generation; /* of the recording, which knows what these are called: */
+    bool is_written[KS_SERIES_COUNT];
+    /* Values that are in no curve yet. Each look touches the end of this list, and not all curves
+     * all over the memory, which its caches would have forgotten in between. */
+    uint32_t waiting_count;
+    struct ks_curves_value {
+        int64_t now_ns;
+        struct ks_look_value value;
+    } waiting[KS_CURVES_WAITING_MAX];
     struct ks_curve list[KS_SERIES_COUNT];
     /* Apart from these, so that curves that are not drawn take no memory. */
     struct ks_curve_point points[KS_SERIES_COUNT][KS_CURVE_POINTS_MAX];

@@ -11,7 +11,7 @@ static const uint64_t NO_LIMIT_MIN = UINT64_C(1) << 60;
 
 enum {
     TEXT_SIZE = 4096,
-    MEMORY_PERIOD_MS = 100,
+    MEMORY_PERIOD_MS = 200,
     SLOW_PERIOD_MS = 1000,
 };
 
@@ -152,15 +152,24 @@ static bool read_number(const struct ks_kept_file *file, uint64_t *out)
 static void look_at_memory(struct ks_group_source *source, struct ks_look *look)
 {
     uint64_t used = 0;
-    uint64_t limit = 0;
     if (!ks_look_is_due(look, &source->memory_due_ns, MEMORY_PERIOD_MS * NS_PER_MS) ||
         !read_number(&source->memory, &used)) {
         return;
     }
     ks_look_put(look, KS_METRIC_GROUP_MEMORY, (double)used);
-    if (read_number(&source->limit, &limit) && limit > 0) {
-        ks_look_put(look, KS_METRIC_GROUP_MEMORY_LIMIT, (double)limit);
-        ks_look_put(look, KS_METRIC_GROUP_MEMORY_USED, 100 * (double)used / (double)limit);
+    if (source->limit_bytes > 0) {
+        ks_look_put(look, KS_METRIC_GROUP_MEMORY_USED,
+                    100 * (double)used / (double)source->limit_bytes);
+    }
+}
+
+static void look_at_limit(struct ks_group_source *source, struct ks_look *look)
+{
+    source->limit_bytes = 0;
+    if (read_number(&source->limit, &source->limit_bytes) && source->limit_bytes > 0) {
+        ks_look_put(look, KS_METRIC_GROUP_MEMORY_LIMIT, (double)source->limit_bytes);
+    } else {
+        source->limit_bytes = 0;
     }
 }
 
@@ -265,10 +274,11 @@ static void look_at_cpu(struct ks_group_source *source, struct ks_look *look)
 
 void ks_group_source_look(struct ks_group_source *source, struct ks_look *look)
 {
-    look_at_memory(source, look);
     if (ks_look_is_due(look, &source->slow_due_ns, SLOW_PERIOD_MS * NS_PER_MS)) {
+        look_at_limit(source, look);
         look_at_events(source, look);
         look_at_pressure(source, look);
         look_at_cpu(source, look);
     }
+    look_at_memory(source, look);
 }

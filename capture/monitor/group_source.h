@@ -12,6 +12,7 @@ struct ks_group_source {
     struct ks_look_count cpu_used, throttled, pressure_us;
     uint64_t periods, throttled_periods; /* as seen last */
     bool has_periods;
+    uint64_t limit_bytes;                     /* as seen last; 0: none */
     uint64_t at_limit_first, oom_kills_first; /* at the first look */
     bool has_events;
     int64_t memory_due_ns, slow_due_ns;

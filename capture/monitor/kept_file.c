@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -21,8 +22,25 @@ void ks_kept_file_open(struct ks_kept_file *file, const char *root, const char *
                        const char *name)
 {
     char path[KS_KEPT_PATH_SIZE];
+    struct stat about = {0};
     file->fd = ks_kept_path(path, root, folder, name) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file->fd >= 0) {
+        (void)fstat(file->fd, &about);
+    }
+    file->device = about.st_dev;
+    file->inode = about.st_ino;
 }
+
+static bool is_own(const struct ks_kept_file *file)
+{
+    struct stat about;
+    return fstat(file->fd, &about) == 0 && about.st_dev == file->device &&
+           about.st_ino == file->inode;
+}
+
+/* The kernel hands out texts of many lines by pages, so that a read that ends well within one has
+ * come to the end of the file: no second one is needed to learn that. */
+enum { SURELY_ALL = 2048 };
 
 bool ks_kept_file_read(const struct ks_kept_file *file, char *text, size_t size)
 {
@@ -36,6 +54,9 @@ bool ks_kept_file_read(const struct ks_kept_file *file, char *text, size_t size)
             break;
         }
         len += (size_t)got;
+        if (got < SURELY_ALL && len < SURELY_ALL) {
+            break;
+        }
     }
     text[len] = '\0';
     return len > 0;
@@ -43,7 +64,7 @@ bool ks_kept_file_read(const struct ks_kept_file *file, char *text, size_t size)
 
 void ks_kept_file_close(struct ks_kept_file *file)
 {
-    if (file->fd >= 0) {
+    if (file->fd >= 0 && is_own(file)) {
         (void)close(file->fd);
     }
     file->fd = -1;

@@ -16,16 +16,47 @@ void ks_look_put(struct ks_look *look, enum ks_metric metric, double value)
     ks_look_put_of(look, metric, 0, value, 0);
 }
 
+/* In a second, times `scale`; false: not known. */
+static bool take_rate(const struct ks_look *look, struct ks_look_count *count, uint64_t value,
+                      double scale, double *rate, double *seconds)
+{
+    int64_t ns = look->now_ns - count->seen_ns;
+    bool is_known = count->seen_ns != 0 && ns > 0 && value >= count->value;
+    if (is_known) {
+        *seconds = (double)ns / NS_PER_S;
+        *rate = (double)(value - count->value) * scale / *seconds;
+    }
+    *count = (struct ks_look_count){.value = value, .seen_ns = look->now_ns};
+    return is_known;
+}
+
 void ks_look_put_rate_of(struct ks_look *look, enum ks_metric metric, uint32_t index,
                          struct ks_look_count *count, uint64_t value, double scale)
 {
-    int64_t ns = look->now_ns - count->seen_ns;
-    if (count->seen_ns != 0 && ns > 0 && value >= count->value) {
-        double seconds = (double)ns / NS_PER_S;
-        double more = (double)(value - count->value);
-        ks_look_put_of(look, metric, index, more * scale / seconds, seconds);
+    double rate = 0;
+    double seconds = 0;
+    if (take_rate(look, count, value, scale, &rate, &seconds)) {
+        ks_look_put_of(look, metric, index, rate, seconds);
     }
-    *count = (struct ks_look_count){.value = value, .seen_ns = look->now_ns};
+}
+
+void ks_look_add_rate(struct ks_look_sum *sum, const struct ks_look *look,
+                      struct ks_look_count *count, uint64_t value, double scale)
+{
+    double rate = 0;
+    if (take_rate(look, count, value, scale, &rate, &sum->seconds)) {
+        sum->is_known = true;
+        sum->total += rate;
+        sum->max = rate > sum->max ? rate : sum->max;
+    }
+}
+
+void ks_look_put_sum(struct ks_look *look, enum ks_metric metric, const struct ks_look_sum *sum,
+                     double value)
+{
+    if (sum->is_known) {
+        ks_look_put_of(look, metric, 0, value, sum->seconds);
+    }
 }
 
 void ks_look_put_rate(struct ks_look *look, enum ks_metric metric, struct ks_look_count *count,

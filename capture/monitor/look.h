@@ -36,6 +36,18 @@ void ks_look_put_of(struct ks_look *look, enum ks_metric metric, uint32_t index,
                     double seconds);
 void ks_look_put_rate_of(struct ks_look *look, enum ks_metric metric, uint32_t index,
                          struct ks_look_count *count, uint64_t value, double scale);
+/* Rates of several devices, which are one metric together. Zero: of none. */
+struct ks_look_sum {
+    bool is_known;
+    double total, max;
+    double seconds;
+};
+
+void ks_look_add_rate(struct ks_look_sum *sum, const struct ks_look *look,
+                      struct ks_look_count *count, uint64_t value, double scale);
+/* Puts `value`, which was made of the sum; nothing where there was no rate. */
+void ks_look_put_sum(struct ks_look *look, enum ks_metric metric, const struct ks_look_sum *sum,
+                     double value);
 /* Is it time for what is looked at every `period_ns` only? Notes that it is. */
 bool ks_look_is_due(const struct ks_look *look, int64_t *due_ns, int64_t period_ns);
 

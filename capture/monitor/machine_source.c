@@ -12,8 +12,9 @@
 enum {
     MEMORY_PERIOD_MS = 500,
     SLOW_PERIOD_MS = 1000,
-    /* The kernel visits each core, and each interrupt of each core, to write /proc/stat. */
-    STAT_PERIOD_MS = 100,
+    /* The kernel visits each core, and each interrupt of each core, to write /proc/stat, and
+     * counts in ticks of 10 ms. */
+    STAT_PERIOD_MS = 200,
     STAT_PERIOD_LARGE_MS = 1000,
     CORES_LARGE = 32,
     SECTOR_SIZE = 512, /* of /proc/diskstats, whatever the disk's are */
@@ -197,44 +198,11 @@ static struct ks_machine_disk *find_disk(struct ks_machine_source *source, const
     return NULL;
 }
 
-/* Sums what single devices put, and takes it out of the look. */
-struct sum {
-    bool is_known;
-    double total, max, seconds;
-};
-
-static void take_last(struct ks_look *look, uint32_t count_before, struct sum *sum)
-{
-    if (look->count > count_before) {
-        const struct ks_look_value *value = &look->values[--look->count];
-        sum->is_known = true;
-        sum->total += value->value;
-        sum->max = value->value > sum->max ? value->value : sum->max;
-        sum->seconds = (double)value->seconds;
-    }
-}
-
-static void add_rate(struct ks_look *look, struct ks_look_count *count, uint64_t value,
-                     double scale, struct sum *sum)
-{
-    uint32_t before = look->count;
-    ks_look_put_rate(look, KS_METRIC_DISK_READ, count, value, scale);
-    take_last(look, before, sum);
-}
-
-static void put_sum(struct ks_look *look, enum ks_metric metric, const struct sum *sum,
-                    double value)
-{
-    if (sum->is_known) {
-        ks_look_put_of(look, metric, 0, value, sum->seconds);
-    }
-}
-
 /* "MAJOR MINOR NAME READS MERGED SECTORS MS WRITES MERGED SECTORS MS NOW BUSY-MS ...". */
 static void look_at_disks(struct ks_machine_source *source, struct ks_look *look)
 {
     enum { READ_SECTORS = 2, WRITE_SECTORS = 6, BUSY_MS = 9, FIELDS = 10 };
-    struct sum read = {0}, write = {0}, busy = {0};
+    struct ks_look_sum read = {0}, write = {0}, busy = {0};
     (void)ks_kept_file_read(&source->disks, source->text, sizeof(source->text));
     for (const char *at = source->text; at; at = ks_words_next_line(at)) {
         uint64_t number[2];
@@ -248,14 +216,14 @@ static void look_at_disks(struct ks_machine_source *source, struct ks_look *look
         }
         struct ks_machine_disk *disk = find_disk(source, name);
         if (disk && disk->counts) {
-            add_rate(look, &disk->read, field[READ_SECTORS], SECTOR_SIZE, &read);
-            add_rate(look, &disk->write, field[WRITE_SECTORS], SECTOR_SIZE, &write);
-            add_rate(look, &disk->busy_ms, field[BUSY_MS], 0.1, &busy);
+            ks_look_add_rate(&read, look, &disk->read, field[READ_SECTORS], SECTOR_SIZE);
+            ks_look_add_rate(&write, look, &disk->write, field[WRITE_SECTORS], SECTOR_SIZE);
+            ks_look_add_rate(&busy, look, &disk->busy_ms, field[BUSY_MS], 0.1);
         }
     }
-    put_sum(look, KS_METRIC_DISK_READ, &read, read.total);
-    put_sum(look, KS_METRIC_DISK_WRITE, &write, write.total);
-    put_sum(look, KS_METRIC_DISK_BUSY, &busy, busy.max < 100 ? busy.max : 100);
+    ks_look_put_sum(look, KS_METRIC_DISK_READ, &read, read.total);
+    ks_look_put_sum(look, KS_METRIC_DISK_WRITE, &write, write.total);
+    ks_look_put_sum(look, KS_METRIC_DISK_BUSY, &busy, busy.max < 100 ? busy.max : 100);
 }
 
 /* ------------------------------------------------------------------ network */
@@ -290,7 +258,7 @@ static struct ks_machine_link *find_link(struct ks_machine_source *source, const
 static void look_at_links(struct ks_machine_source *source, struct ks_look *look)
 {
     enum { RECEIVED = 0, SENT = 8, FIELDS = 9 };
-    struct sum receive = {0}, send = {0};
+    struct ks_look_sum receive = {0}, send = {0};
     (void)ks_kept_file_read(&source->links, source->text, sizeof(source->text));
     for (const char *at = source->text; at; at = ks_words_next_line(at)) {
         uint64_t field[FIELDS];
@@ -302,12 +270,12 @@ static void look_at_links(struct ks_machine_source *source, struct ks_look *look
         }
         struct ks_machine_link *link = find_link(source, name);
         if (link && link->counts) {
-            add_rate(look, &link->receive, field[RECEIVED], 1, &receive);
-            add_rate(look, &link->send, field[SENT], 1, &send);
+            ks_look_add_rate(&receive, look, &link->receive, field[RECEIVED], 1);
+            ks_look_add_rate(&send, look, &link->send, field[SENT], 1);
         }
     }
-    put_sum(look, KS_METRIC_NET_RECEIVE, &receive, receive.total);
-    put_sum(look, KS_METRIC_NET_SEND, &send, send.total);
+    ks_look_put_sum(look, KS_METRIC_NET_RECEIVE, &receive, receive.total);
+    ks_look_put_sum(look, KS_METRIC_NET_SEND, &send, send.total);
 }
 
 void ks_machine_source_look(struct ks_machine_source *source, struct ks_look *look)

@@ -13,7 +13,8 @@
 enum {
     TEXT_SIZE = 2048,
     USAGE_PERIOD_MS = 50,
-    IO_PERIOD_MS = 100,
+    THREADS_PERIOD_MS = 500,
+    IO_PERIOD_MS = 200,
     PSS_PERIOD_S = 10,
     PSS_COST_MAX_MS = 5,
 };
@@ -22,6 +23,7 @@ void ks_process_source_open(struct ks_process_source *source, const char *root)
 {
     *source = (struct ks_process_source){.page_size = sysconf(_SC_PAGESIZE)};
     ks_kept_file_open(&source->stat, root, "/proc/self", "/stat");
+    ks_kept_file_open(&source->statm, root, "/proc/self", "/statm");
     ks_kept_file_open(&source->io, root, "/proc/self", "/io");
     ks_kept_file_open(&source->smaps, root, "/proc/self", "/smaps_rollup");
 }
@@ -47,29 +49,34 @@ static void look_at_usage(struct ks_process_source *source, struct ks_look *look
                      (uint64_t)used.ru_majflt, 1);
 }
 
+/* "SIZE RESIDENT SHARED ...", in pages. */
+static void look_at_resident(const struct ks_process_source *source, struct ks_look *look)
+{
+    char text[TEXT_SIZE];
+    uint64_t pages[2];
+    (void)ks_kept_file_read(&source->statm, text, sizeof(text));
+    if (ks_words_numbers(text, pages, 2)) {
+        ks_look_put(look, KS_METRIC_MEMORY_RSS, (double)pages[1] * (double)source->page_size);
+    }
+}
+
 /* "PID (NAME) STATE FIELD...": the name may hold anything, so fields count from its last bracket.
  * Behind the state come numbers of which some are negative: they are stepped over by blanks. */
-static void look_at_stat(const struct ks_process_source *source, struct ks_look *look)
+static void look_at_threads(struct ks_process_source *source, struct ks_look *look)
 {
-    enum { FIELD_THREADS = 20, FIELD_RSS = 24, FIELD_STATE = 3 };
+    enum { FIELD_NAME = 2, FIELD_THREADS = 20 };
     char text[TEXT_SIZE];
     uint64_t threads = 0;
-    uint64_t pages = 0;
-    (void)ks_kept_file_read(&source->stat, text, sizeof(text));
-    const char *at = strrchr(text, ')');
-    for (int field = FIELD_STATE - 1; at && field < FIELD_THREADS; field++) {
-        at = strchr(at + 1, ' ');
-    }
-    const char *from = at;
-    if (!from || !ks_words_number(&from, &threads)) {
+    if (!ks_look_is_due(look, &source->threads_due_ns, THREADS_PERIOD_MS * NS_PER_MS)) {
         return;
     }
-    ks_look_put(look, KS_METRIC_CPU_THREADS, (double)threads);
-    for (int field = FIELD_THREADS; at && field < FIELD_RSS; field++) {
+    (void)ks_kept_file_read(&source->stat, text, sizeof(text));
+    const char *at = strrchr(text, ')');
+    for (int field = FIELD_NAME; at && field < FIELD_THREADS; field++) {
         at = strchr(at + 1, ' ');
     }
-    if (at && ks_words_number(&at, &pages)) {
-        ks_look_put(look, KS_METRIC_MEMORY_RSS, (double)pages * (double)source->page_size);
+    if (at && ks_words_number(&at, &threads)) {
+        ks_look_put(look, KS_METRIC_CPU_THREADS, (double)threads);
     }
 }
 
@@ -122,7 +129,8 @@ static void look_at_pss(struct ks_process_source *source, struct ks_look *look)
 void ks_process_source_look(struct ks_process_source *source, struct ks_look *look)
 {
     look_at_usage(source, look);
-    look_at_stat(source, look);
+    look_at_resident(source, look);
+    look_at_threads(source, look);
     look_at_io(source, look);
     look_at_pss(source, look);
 }
@@ -130,6 +138,7 @@ void ks_process_source_look(struct ks_process_source *source, struct ks_look *lo
 void ks_process_source_close(struct ks_process_source *source)
 {
     ks_kept_file_close(&source->stat);
+    ks_kept_file_close(&source->statm);
     ks_kept_file_close(&source->io);
     ks_kept_file_close(&source->smaps);
 }

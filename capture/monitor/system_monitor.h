@@ -1,10 +1,12 @@
 /* The system monitor: a thread of ours that reads what the kernel says of process, control group
- * and machine, so many times a second, for the recording that is on and for whoever asks. One
- * for the process, shared by all that start it. It takes nothing but its own mapped memory while it
- * runs, and holds back all signals from itself. Its functions are called by one thread at a time,
- * curves may be asked by any.
+ * and machine, so many times a second, for the recording that is on and for whoever asks; and where
+ * there is a driver of GPUs a second one, which asks it at most 5 times a second. One for the
+ * process, shared by all that start it. It takes nothing but its own mapped memory while it runs,
+ * and holds back all signals from itself. Its functions are called by one thread at a time, curves
+ * may be asked by any.
  *
- * After a fork the child has no monitor, and may start one. */
+ * After a fork the child has no monitor, and may start one; of GPUs it knows nothing when its
+ * parent had asked the driver, which does not work over a fork. */
 #ifndef KS_CAPTURE_MONITOR_SYSTEM_MONITOR_H
 #define KS_CAPTURE_MONITOR_SYSTEM_MONITOR_H
 
@@ -19,7 +21,7 @@ enum {
 };
 
 struct ks_system_monitor_options {
-    uint32_t rate_hz; /* 0: it looks when it is told to, and has no thread */
+    uint32_t rate_hz; /* 0: it looks when it is told to, and has no threads */
     const char *root; /* stands before all paths; NULL or "": the machine. For tests */
 };
 
@@ -37,6 +39,9 @@ int ks_system_monitor_start(const struct ks_system_monitor_options *options,
                             char reason[KS_MONITOR_REASON_SIZE]);
 /* Once for each start. Waits for the look that goes on. What was measured can still be asked. */
 void ks_system_monitor_stop(void);
+/* Stops it for all that started it: before the process ends, when the driver's library goes away
+ * under the feet of who calls it. */
+void ks_system_monitor_end(void);
 bool ks_system_monitor_is_on(void);
 /* One look more, now, by the calling thread; nothing when no monitor is on. */
 void ks_system_monitor_look(void);

@@ -1,6 +1,6 @@
-/* kinetoscope's system monitor as a Python type. The measuring itself is capture/monitor/. The
- * lock of the interpreter is held all along: nothing here takes long, and the monitor's functions
- * are called by one thread at a time. */
+/* kinetoscope's system monitor as a Python type. The measuring itself is capture/monitor/, whose
+ * functions are called by one thread at a time: by a lock of ours, since a look, and the driver of
+ * GPUs, may take so long that the interpreter's is not held meanwhile. */
 #include "capture/monitor/system_monitor.h"
 
 #include <unistd.h>
@@ -20,6 +20,34 @@ typedef struct {
     int64_t from_ns; /* of the curves' clock: what it answers for */
     int64_t to_ns;   /* INT64_MAX while it is on */
 } SystemMonitor;
+
+static bool has_exit_hook;
+static PyThread_type_lock calls; /* held by who calls the monitor */
+static pid_t calls_pid;          /* a forked child makes one of its own */
+
+/* Waits without the interpreter's lock, and is back with it. -1: an exception is set. */
+static int begin_call(void)
+{
+    if (!calls || calls_pid != getpid()) {
+        calls = PyThread_allocate_lock();
+        calls_pid = getpid();
+    }
+    if (!calls) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (!PyThread_acquire_lock(calls, NOWAIT_LOCK)) {
+        Py_BEGIN_ALLOW_THREADS;
+        (void)PyThread_acquire_lock(calls, WAIT_LOCK);
+        Py_END_ALLOW_THREADS;
+    }
+    return 0;
+}
+
+static void end_call(void)
+{
+    PyThread_release_lock(calls);
+}
 
 static bool is_on(const SystemMonitor *self)
 {
@@ -55,22 +83,69 @@ static int monitor_init(SystemMonitor *self, PyObject *args, PyObject *keywords)
     return 0;
 }
 
-static void end_now(SystemMonitor *self)
+static int end_now(SystemMonitor *self)
 {
-    if (is_on(self)) {
-        ks_system_monitor_stop();
-        self->to_ns = ks_system_monitor_now_ns();
+    if (!is_on(self)) {
+        self->is_on = false;
+        return 0;
     }
-    self->is_on = false;
+    if (begin_call() != 0) {
+        return -1;
+    }
+    if (is_on(self)) { /* still: another thread may have stopped it meanwhile */
+        Py_BEGIN_ALLOW_THREADS;
+        ks_system_monitor_stop();
+        Py_END_ALLOW_THREADS;
+        self->to_ns = ks_system_monitor_now_ns();
+        self->is_on = false;
+    }
+    end_call();
+    return 0;
 }
 
 static void monitor_dealloc(SystemMonitor *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    end_now(self);
+    PyObject *type_raised, *raised, *trace; /* it may end while an exception passes by */
+    PyErr_Fetch(&type_raised, &raised, &trace);
+    if (end_now(self) != 0) {
+        PyErr_Clear();
+    }
+    PyErr_Restore(type_raised, raised, trace);
     Py_XDECREF(self->root);
     type->tp_free(self);
     Py_DECREF(type);
+}
+
+static PyObject *end_all(PyObject *unused, PyObject *no_arguments)
+{
+    (void)unused;
+    (void)no_arguments;
+    if (begin_call() != 0) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    ks_system_monitor_end();
+    Py_END_ALLOW_THREADS;
+    end_call();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef END_DEFINITION = {"end_monitor", end_all, METH_NOARGS, NULL};
+
+static int hook_exit(void)
+{
+    if (has_exit_hook) {
+        return 0;
+    }
+    PyObject *atexit = PyImport_ImportModule("atexit");
+    PyObject *function = atexit ? PyCFunction_New(&END_DEFINITION, NULL) : NULL;
+    PyObject *result = function ? PyObject_CallMethod(atexit, "register", "O", function) : NULL;
+    has_exit_hook = result != NULL;
+    Py_XDECREF(atexit);
+    Py_XDECREF(function);
+    Py_XDECREF(result);
+    return has_exit_hook ? 0 : -1;
 }
 
 PyDoc_STRVAR(START_DOC,
@@ -81,24 +156,39 @@ PyDoc_STRVAR(START_DOC,
              "Children made by fork have none. Does nothing when this one is on.\n\n"
              "Raises RuntimeError when it cannot start; the message says why.");
 
-static PyObject *monitor_start(SystemMonitor *self, PyObject *unused)
+/* -1: `reason` says why not. */
+static int start_now(SystemMonitor *self, char reason[KS_MONITOR_REASON_SIZE])
 {
-    (void)unused;
-    char reason[KS_MONITOR_REASON_SIZE];
     const struct ks_system_monitor_options options = {
         .rate_hz = self->rate_hz, .root = self->root ? PyBytes_AS_STRING(self->root) : NULL};
-    if (is_on(self)) {
-        Py_RETURN_NONE;
-    }
     int64_t now_ns = ks_system_monitor_now_ns();
-    if (ks_system_monitor_start(&options, reason) != 0) {
-        PyErr_SetString(PyExc_RuntimeError, reason);
-        return NULL;
+    int failed;
+    Py_BEGIN_ALLOW_THREADS;
+    failed = ks_system_monitor_start(&options, reason);
+    Py_END_ALLOW_THREADS;
+    if (failed) {
+        return -1;
     }
     self->is_on = true;
     self->pid = getpid();
     self->from_ns = now_ns - 1;
     self->to_ns = INT64_MAX;
+    return 0;
+}
+
+static PyObject *monitor_start(SystemMonitor *self, PyObject *unused)
+{
+    (void)unused;
+    char reason[KS_MONITOR_REASON_SIZE];
+    if (hook_exit() != 0 || begin_call() != 0) {
+        return NULL;
+    }
+    int failed = is_on(self) ? 0 : start_now(self, reason);
+    end_call();
+    if (failed) {
+        PyErr_SetString(PyExc_RuntimeError, reason);
+        return NULL;
+    }
     Py_RETURN_NONE;
 }
 
@@ -109,8 +199,7 @@ PyDoc_STRVAR(STOP_DOC, "stop($self, /)\n--\n\n"
 static PyObject *monitor_stop(SystemMonitor *self, PyObject *unused)
 {
     (void)unused;
-    end_now(self);
-    Py_RETURN_NONE;
+    return end_now(self) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *monitor_enter(SystemMonitor *self, PyObject *unused)
@@ -169,7 +258,7 @@ static PyObject *each_curve(const SystemMonitor *self,
     struct ks_curves *curves = curves_of(self);
     PyObject *dict = PyDict_New();
     for (uint32_t i = 0; dict && curves && i < KS_SERIES_COUNT; i++) {
-        struct ks_curve_summary curve;
+        struct ks_curve_summary curve = {0};
         if (ks_curves_summary(curves, i, self->from_ns, self->to_ns, &curve) &&
             put(dict, i, make(i, &curve)) != 0) {
             Py_CLEAR(dict);
@@ -196,9 +285,15 @@ PyDoc_STRVAR(LOOK_DOC, "look($self, /)\n--\n\n"
 static PyObject *monitor_look(SystemMonitor *self, PyObject *unused)
 {
     (void)unused;
-    if (is_on(self)) {
-        ks_system_monitor_look();
+    if (begin_call() != 0) {
+        return NULL;
     }
+    if (is_on(self)) {
+        Py_BEGIN_ALLOW_THREADS;
+        ks_system_monitor_look();
+        Py_END_ALLOW_THREADS;
+    }
+    end_call();
     return each_curve(self, describe_last);
 }
 
@@ -223,7 +318,7 @@ static bool find_highest(const SystemMonitor *self, enum ks_metric metric,
     uint32_t count = metric < KS_METRIC_SINGLE_COUNT ? 1 : KS_METRIC_GPUS_MAX;
     bool is_found = false;
     for (uint32_t i = 0; curves && i < count; i++) {
-        struct ks_curve_summary curve;
+        struct ks_curve_summary curve = {0};
         if (ks_curves_summary(curves, ks_series_of(metric, i), self->from_ns, self->to_ns,
                               &curve) &&
             (!is_found || curve.max > out->max)) {
@@ -255,7 +350,7 @@ static PyObject *monitor_summary(SystemMonitor *self, PyObject *unused)
     (void)unused;
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict && i < sizeof(PARTS) / sizeof(*PARTS); i++) {
-        struct ks_curve_summary curve;
+        struct ks_curve_summary curve = {0};
         if (!find_highest(self, PARTS[i].metric, &curve)) {
             continue;
         }
@@ -409,7 +504,7 @@ static PyGetSetDef GETTERS[] = {
 
 PyDoc_STRVAR(TYPE_DOC,
              "SystemMonitor(rate_hz=10, *, root='')\n--\n\n"
-             "Measures what this process, its control group and the machine are at, up\n"
+             "Measures what this process, its control group, the machine and its GPUs are at, up\n"
              "to 100 times a second, and writes it to the recording. With rate_hz=0 it measures\n"
              "when look() is called. Works as a context manager, too. `root` stands before the\n"
              "paths of all files that it reads.\n\n"

@@ -24,7 +24,9 @@ print(json.dumps([sysconfig.get_paths()["include"], sysconfig.get_config_var("EX
 def build(python, folder, arguments=()):
     out = subprocess.run([python, "-c", ASK], check=True, capture_output=True, text=True).stdout
     include, suffix = json.loads(out)
-    sources = sorted(map(str, (ROOT / "python" / "ext").glob("*.c")))
+    parts = [ROOT / "python" / "ext", ROOT / "capture" / "sampler", ROOT / "capture" / "monitor"]
+    sources = sorted(str(path) for part in parts for path in part.glob("*.c"))
+    sources.append(str(ROOT / "capture" / "shared" / "small_file.c"))
     command = ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O3", "-g", *WARNINGS, "-fvisibility=hidden"]
     command += ["-fPIC", "-shared", f"-I{ROOT}", f"-I{ROOT}/include", "-isystem", include, *sources]
     command += [f"-L{CAPTURE}", "-lkscope_capture", f"-Wl,-rpath,{CAPTURE}"]

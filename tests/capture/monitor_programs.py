@@ -3,9 +3,11 @@
 Use: monitor_programs.py NAME FOLDER
 """
 
+import ctypes
 import json
 import mmap
 import os
+import pathlib
 import sys
 import threading
 import time
@@ -129,11 +131,11 @@ def forked(folder):
         monitor.stop()
         own = SystemMonitor(100)
         with own:
-            burn(0.2)
+            burn(0.7)
         with monitor:
             time.sleep(0.05)
         pid = os.getpid()
-        found = [threads, own.latest()["cpu.threads"], own.metrics()["cpu.process"]["mean"]]
+        found = [threads, own.metrics()["cpu.threads"]["max"], own.metrics()["cpu.process"]["mean"]]
         os.write(writer, json.dumps([said, found, pid, bool(monitor.latest())]).encode())
         os._exit(0)
     os.close(writer)
@@ -158,6 +160,40 @@ def many_forks(folder):
                     os._exit(0 if own.latest() and not monitor.is_on else 1)
             statuses.add(os.waitpid(child, 0)[1])
         return {"statuses": sorted(statuses), "looks": monitor.counts()["looks"]}
+
+
+def crowd(folder):
+    """Threads that start, look, ask and stop at will, over one monitor of all and their own."""
+    shared, failures = SystemMonitor(0), []
+    files = set(os.listdir("/proc/self/fd"))
+
+    def work(number):
+        own = SystemMonitor(number * 10)
+        try:
+            for _ in range(30):
+                with own:
+                    shared.start()
+                    assert own.look()["memory.rss"] > 0
+                    shared.look()
+                    shared.metrics()
+                    shared.stop()
+                child = os.fork() if number == 3 else 1
+                if child == 0:
+                    with own:
+                        os._exit(0 if own.look() else 1)
+                if number == 3:
+                    assert os.waitpid(child, 0)[1] == 0
+        except BaseException as failure:
+            failures.append(repr(failure))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    left = [name_of_thread(thread) for thread in os.listdir("/proc/self/task")]
+    more = len(os.listdir("/proc/self/fd")) - len(files)
+    return {"failures": failures, "left": left, "files": more}
 
 
 def on_demand(folder):
@@ -189,6 +225,72 @@ def ends_without_stop(folder):
     time.sleep(0.1)
     sys.kept = kept
     return {}
+
+
+class Gpu(ctypes.Structure):
+    """struct stand_in_gpu of tests/support/stand_in_nvml.h."""
+
+    _fields_ = (
+        ("mhz", ctypes.c_uint),
+        ("reasons", ctypes.c_ulonglong),
+        ("celsius", ctypes.c_uint),
+        ("busy_percent", ctypes.c_uint),
+        ("pids", ctypes.c_uint * 4),
+        ("pid_count", ctypes.c_uint),
+        ("power_mw", ctypes.c_uint),
+        ("memory_bytes", ctypes.c_ulonglong),
+        ("energy_mj", ctypes.c_ulonglong),
+        ("pcie_kb_s", ctypes.c_uint),
+        ("nvlink_kib", ctypes.c_uint),
+        ("tensor_percent", ctypes.c_double),
+    )
+
+
+def stand_in_gpus():
+    return (Gpu * 2).in_dll(ctypes.CDLL("libnvidia-ml.so.1"), "stand_in_nvml")
+
+
+def gpus(folder):
+    """Two GPUs of a stand-in for the driver, whose second has the more memory in use."""
+    first, second = stand_in_gpus()
+    first.busy_percent, first.memory_bytes, first.power_mw = 80, 10**9, 300000
+    second.busy_percent, second.memory_bytes = 40, 5 * 10**9
+    path = kinetoscope.start_recording(folder)
+    monitor = kinetoscope.PerformanceMonitor(50)
+    with monitor:
+        time.sleep(0.7)
+        second.memory_bytes = 7 * 10**9
+        time.sleep(0.7)
+        names = [name_of_thread(thread) for thread in os.listdir("/proc/self/task")]
+    kinetoscope.stop_recording()
+    kept = monitor.plot_metrics(os.path.join(folder, "gpus.svg"))
+    return {
+        "summary": monitor.get_summary(),
+        "latest": monitor.record_metrics(),
+        "threads": sorted(name for name in names if name.startswith("kscope")),
+        "recording": path,
+        "svg": pathlib.Path(kept).read_text(),
+    }
+
+
+def name_of_thread(thread):
+    return pathlib.Path("/proc/self/task", thread, "comm").read_text().strip()
+
+
+def gpus_to_the_end(folder):
+    """Forks and leaves while the driver is being asked."""
+    stand_in_gpus()[0].busy_percent = 7
+    SystemMonitor(100).start()
+    sys.kept = SystemMonitor(100)
+    sys.kept.start()
+    statuses = set()
+    for _ in range(50):
+        child = os.fork()
+        if child == 0:
+            with SystemMonitor(0) as own:
+                os._exit(1 if "gpu.busy.0" in own.latest() else 0)
+        statuses.add(os.waitpid(child, 0)[1])
+    return {"statuses": sorted(statuses), "busy": sys.kept.latest()["gpu.busy.0"]}
 
 
 if __name__ == "__main__":

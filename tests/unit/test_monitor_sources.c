@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "capture/monitor/curves.h"
 #include "capture/monitor/group_source.h"
 #include "capture/monitor/machine_source.h"
 #include "capture/monitor/process_source.h"
+#include "capture/monitor/rdma_source.h"
 #include "capture/monitor/words.h"
 #include "cmocka_all.h"
 
@@ -86,6 +88,21 @@ static void check_absent(enum ks_metric metric)
     check(metric, (double)NAN);
 }
 
+/* Every look at the clock takes so long. */
+static int64_t clock_cost_ns;
+static int64_t clock_lead_ns;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int status = __real_clock_gettime(clock, out);
+    int64_t ns = out->tv_sec * SECOND + out->tv_nsec + (clock_lead_ns += clock_cost_ns);
+    *out = (struct timespec){.tv_sec = ns / SECOND, .tv_nsec = ns % SECOND};
+    return status;
+}
+
 /* ------------------------------------------------------------------ words */
 
 static void check_number(const char *text, bool is_one, uint64_t expected)
@@ -118,6 +135,35 @@ static void test_words(void **state)
     assert_false(ks_words_word(&at, ':', word, sizeof(word))); /* no room */
 }
 
+/* A program that closes all files, as daemons do, and opens its own. */
+static void test_kept_file(void **state)
+{
+    (void)state;
+    char text[16];
+    struct ks_kept_file file;
+    put("/ours", "1\n");
+    put("/theirs", "2\n");
+    ks_kept_file_open(&file, root, "", "/ours");
+    assert_true(ks_kept_file_read(&file, text, sizeof(text)));
+    assert_string_equal(text, "1\n");
+    put("/ours", "12345678901234567890\n");
+    assert_true(ks_kept_file_read(&file, text, sizeof(text)));
+    assert_string_equal(text, "123456789012345"); /* what fits */
+    int number = file.fd;
+    struct ks_kept_file theirs;
+    ks_kept_file_open(&theirs, root, "", "/theirs");
+    assert_int_equal(dup2(theirs.fd, number), number);
+    ks_kept_file_close(&file);
+    assert_int_equal(fcntl(number, F_GETFD), 0);
+    assert_int_equal(close(number), 0);
+    ks_kept_file_close(&theirs);
+    assert_int_equal(fcntl(theirs.fd, F_GETFD), -1);
+    ks_kept_file_close(&theirs);
+    ks_kept_file_open(&file, root, "", "/neither");
+    assert_false(ks_kept_file_read(&file, text, sizeof(text)));
+    assert_string_equal(text, "");
+}
+
 /* Each metric has a name and a unit of its own; series and metrics are one to one. */
 static void test_series(void **state)
 {
@@ -139,13 +185,15 @@ static void test_series(void **state)
 /* ------------------------------------------------------------------ the process */
 
 static const char STAT[] = "42 (a ) b(9) S 1 42 42 0 -1 4194560 9 0 0 0 7 8 0 0 20 0 %d 0 99 "
-                           "1000000 %d 18446744073709551615 1 1 0\n";
+                           "1000000 5 18446744073709551615 1 1 0\n";
 
 static void put_process(int threads, int pages, int scale)
 {
     char text[512];
-    snprintf(text, sizeof(text), STAT, threads, pages);
+    snprintf(text, sizeof(text), STAT, threads);
     put("/proc/self/stat", text);
+    snprintf(text, sizeof(text), "9999 %d 1 1 0 1 0\n", pages);
+    put("/proc/self/statm", text);
     snprintf(text, sizeof(text),
              "rchar: %d\nwchar: %d\nsyscr: 5\nsyscw: 6\nread_bytes: %d\nwrite_bytes: %d\n"
              "cancelled_write_bytes: 0\n",
@@ -184,11 +232,36 @@ static void test_process(void **state)
     ks_process_source_close(&source);
 }
 
+/* Whether PSS is read once more after it took that long. */
+static bool is_read_again(int64_t cost_ns)
+{
+    struct ks_process_source source;
+    ks_process_source_open(&source, root);
+    for (int i = 1; i < 3; i++) {
+        begin_look(i * 20 * SECOND);
+        clock_cost_ns = cost_ns;
+        ks_process_source_look(&source, &look);
+        clock_cost_ns = 0;
+        assert_true(i > 1 || found(KS_METRIC_MEMORY_PSS, 0) == 7.0 * 1024);
+    }
+    ks_process_source_close(&source);
+    return !isnan(found(KS_METRIC_MEMORY_PSS, 0));
+}
+
+static void test_costly_pss(void **state)
+{
+    (void)state;
+    put_process(12, 300, 1);
+    assert_true(is_read_again(SECOND / 1000 * 3));
+    assert_false(is_read_again(SECOND / 1000 * 6));
+}
+
 static void test_process_without_files(void **state)
 {
     (void)state;
     struct ks_process_source source;
     put("/proc/self/stat", "42 (x) S 1 2");
+    put("/proc/self/statm", "9999");
     put("/proc/self/io", "");
     ks_process_source_open(&source, root);
     for (int i = 1; i < 3; i++) {
@@ -455,12 +528,53 @@ static void test_machine_many(void **state)
     check(KS_METRIC_DISK_READ, KS_MACHINE_DISKS_MAX * 10.0 * 512);
 }
 
+/* ------------------------------------------------------------------ RDMA */
+
+#define PORTS "/sys/class/infiniband/mlx5_0/ports"
+
+static void test_rdma(void **state)
+{
+    (void)state;
+    struct ks_rdma_source source;
+    put(PORTS "/1/counters/port_rcv_data", "1000\n");
+    put(PORTS "/1/counters/port_xmit_data", "5000\n");
+    put(PORTS "/2/counters/port_rcv_data", "N/A (no PMA)\n");
+    put("/sys/class/infiniband/mlx5_1/ports/1/counters/port_rcv_data", "10\n");
+    put("/sys/class/infiniband/mlx5_2/node_type", "1\n");
+    ks_rdma_source_open(&source, root);
+    assert_int_equal(source.count, 3);
+    begin_look(100 * SECOND);
+    ks_rdma_source_look(&source, &look);
+    assert_int_equal(look.count, 0);
+    put(PORTS "/1/counters/port_rcv_data", "3000\n");
+    put(PORTS "/1/counters/port_xmit_data", "5000\n");
+    put("/sys/class/infiniband/mlx5_1/ports/1/counters/port_rcv_data", "30\n");
+    begin_look(102 * SECOND);
+    ks_rdma_source_look(&source, &look);
+    check(KS_METRIC_NET_RDMA_RECEIVE, (2000 + 20) * 4 / 2.0);
+    check(KS_METRIC_NET_RDMA_SEND, 0);
+    ks_rdma_source_close(&source);
+}
+
+static void test_no_rdma(void **state)
+{
+    (void)state;
+    struct ks_rdma_source source;
+    ks_rdma_source_open(&source, root);
+    begin_look(100 * SECOND);
+    ks_rdma_source_look(&source, &look);
+    assert_int_equal(look.count, 0);
+    ks_rdma_source_close(&source);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
+        cmocka_unit_test_setup_teardown(test_kept_file, make_root, remove_root),
         cmocka_unit_test(test_series),
         cmocka_unit_test_setup_teardown(test_process, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_costly_pss, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_process_without_files, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_version_2, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_version_2_without_limits, make_root, remove_root),
@@ -470,6 +584,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_machine_backwards, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_machine_nonsense, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_machine_many, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_rdma, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_no_rdma, make_root, remove_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
