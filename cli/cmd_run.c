@@ -30,7 +30,7 @@ static const struct ks_run_process *main_process(const struct ks_run_folder *fol
 
 static void explain_no_trace(const struct ks_run_process *process,
                              const struct ks_launch_result *result, const char *record,
-                             size_t recordings)
+                             bool has_said_why)
 {
     if (result->signal != 0) {
         ks_cli_say("the program was ended by signal %d (%s)", result->signal,
@@ -40,13 +40,13 @@ static void explain_no_trace(const struct ks_run_process *process,
     }
     if (process) {
         ks_cli_say("no steps were recorded. %s", process->explanation);
-    } else if (record && ks_launch_record_is_of_all(record) && recordings == 0) {
+    } else if (!has_said_why && record && ks_launch_record_is_of_all(record)) {
         ks_cli_say("nothing was recorded: no Python process took our start-up hook (python -S, -I "
                    "and -E leave it out)");
-    } else if (recordings == 0) {
+    } else if (!has_said_why) {
         ks_cli_say("no steps were recorded: no Python process imported torch with our start-up "
                    "hook (python -S, -I and -E leave it out)");
-    } /* else it is no program of torch, and its report is of what was recorded all the time */
+    } /* else it is no program of torch, and what was recorded all the time, or why not, is said */
 }
 
 /* Without a trace it tells nothing that anybody asked for. */
@@ -76,10 +76,9 @@ static void show_folder(const struct ks_run_folder *folder, const char *out_dir,
 }
 
 /* Of what is recorded all the time, which needs no window. */
-static void show_recordings(const char *record, size_t recordings, const char *out_dir)
+static void show_recordings(const char *record, size_t recordings, size_t failed,
+                            const char *reason)
 {
-    char reason[KS_ERR_MESSAGE_SIZE];
-    size_t failed = ks_launch_record_reason(out_dir, reason, sizeof(reason));
     if (failed > 0) {
         ks_cli_say("%s%s", reason, failed > 1 ? " (and so in other processes)" : "");
     }
@@ -100,12 +99,14 @@ static void show_result(const struct ks_cli_args *args, const char *out_dir,
         ks_cli_say("%s", err.message);
         return;
     }
+    char reason[KS_ERR_MESSAGE_SIZE];
+    size_t failed = record ? ks_launch_record_reason(out_dir, reason, sizeof(reason)) : 0;
     bool has_window = ks_run_folder_window(folder, 0);
     if (!has_window) {
-        explain_no_trace(main_process(folder), result, record, recordings);
+        explain_no_trace(main_process(folder), result, record, recordings > 0 || failed > 0);
     }
     if (record) {
-        show_recordings(record, recordings, out_dir);
+        show_recordings(record, recordings, failed, reason);
     }
     if (has_window || recordings > 0) {
         show_folder(folder, out_dir, result);

@@ -188,9 +188,10 @@ static int register_all(struct ks_function_profiler *self, PyObject *monitoring)
     return set_events(monitoring, self->tool, mask);
 }
 
+/* cProfile takes the first of them, and does not start where it is taken. */
 static int take_tool(PyObject *monitoring)
 {
-    for (int tool = TOOL_FIRST; tool <= TOOL_LAST; tool++) {
+    for (int tool = TOOL_LAST; tool >= TOOL_FIRST; tool--) {
         PyObject *done = PyObject_CallMethod(monitoring, "use_tool_id", "is", tool, "kinetoscope");
         if (done) {
             Py_DECREF(done);

@@ -14,14 +14,14 @@ reason = None  # why there is no extension
 def _load():
     global reason
     try:
-        from kinetoscope import _kscope
+        import kinetoscope._kscope as _kscope
 
         return _kscope
     except ImportError as failure:
         reason = str(failure)
     _look_into_build()
     try:
-        from kinetoscope import _kscope
+        import kinetoscope._kscope as _kscope
 
         reason = None
         return _kscope

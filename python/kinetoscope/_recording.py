@@ -1,5 +1,7 @@
 """Starts the recording of this process, and sees to those of the processes that it forks."""
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import os

@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
 
 
-def environment():
+def environment(more=None):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("KSCOPE_")}
     ours = {"KSCOPE_PYTHON": sys.executable, "KSCOPE_PYTHON_DIR": str(ROOT / "python")}
-    return {**kept, **ours, "XDG_CACHE_HOME": os.devnull}
+    return {**kept, **ours, "XDG_CACHE_HOME": os.devnull, **(more or {})}
 
 
-def run(tmp_path, source, *options, python=(), record="functions,samples", status=0):
+def run(tmp_path, source, *options, python=(), record="functions,samples", status=0, more=None):
     """What a program that was run said, the words of kscope behind it, and its folder."""
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(source))
@@ -29,7 +29,7 @@ def run(tmp_path, source, *options, python=(), record="functions,samples", statu
     started = [sys.executable, *python, program] if python else [program]
     done = subprocess.run(
         [KSCOPE, "run", *words, "--out", tmp_path / "out", *options, *started],
-        env=environment(),
+        env=environment(more),
         capture_output=True,
         text=True,
         timeout=300,
@@ -140,6 +140,15 @@ def test_what_was_not_recorded_is_said(tmp_path):
     assert done.stdout == "ran\n"
     assert "nothing was recorded" in done.stderr and "-S" in done.stderr
     assert "torch" not in done.stderr
+
+
+def test_a_python_without_the_extension_says_so(tmp_path):
+    (tmp_path / "empty").mkdir()
+    hidden = {"KSCOPE_EXTENSION_DIR": str(tmp_path / "empty")}
+    done = run(tmp_path, "print('ran')", more=hidden)
+    assert done.stdout == "ran\n"
+    assert "there is no kinetoscope extension for this Python" in done.stderr
+    assert "start-up hook" not in done.stderr and "circular" not in done.stderr
 
 
 def test_a_program_that_fails_or_is_killed_has_its_report(tmp_path):
