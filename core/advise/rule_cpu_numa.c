@@ -45,9 +45,12 @@ static enum ks_status report(const struct ks_facts *facts, uint32_t source, stru
         "runs on another one, from which memory and the GPU answer later (distance %lld, and 10 "
         "to its own).",
         node, (long long)use->numa_distance);
-    finding.fix_code =
-        ks_findings_text(out, "numactl --cpunodebind=%lld --membind=%lld python train.py", node,
-                         node); /* of several ranks each needs its own */
+    finding.fix_code = ks_findings_text(
+        out,
+        "# numactl --cpunodebind=%lld --membind=%lld python train.py; or, before torch is "
+        "imported:\n"
+        "os.sched_setaffinity(0, cores)  # those of node%lld/cpulist in /sys/devices/system/node",
+        node, node, node); /* of several ranks each needs its own */
     finding.verify = "kscope run train.py  # under numactl: the finding must be gone";
     const struct ks_evidence evidence[] = {
         {"distance", (double)use->numa_distance, "count"},

@@ -75,6 +75,7 @@ def program(folder):
     names |= {"heads": 2, "head_dim": 8, "length_max": 16, "at": 3}
     names |= {"texts": ["a b", "c"], "tokenizer": tokenize, "token": batch, "past": ()}
     names |= {"tokens": torch.ones(4), "cache": (), "event": mock.Mock(), "schedule": len}
+    names |= {"cores": os.sched_getaffinity(0)}
     names |= {"blocks": [nn.Linear(8, 8), nn.Linear(8, 8)]}
     names |= {"x": torch.ones(2, 2, 2, 2), "images": torch.ones(2, 3, 8, 8)}
     names |= {"scores": batch, "list_of_numbers": [1.0, 2.0], "numbers": [1, 2]}
