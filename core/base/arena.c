@@ -15,6 +15,9 @@ enum {
     ALIGNMENT = 16,
     BLOCK_SIZE_MAX = 4 * 1024 * 1024, /* growth stops here; one larger request gets its own size */
     PAGES_SIZE_MIN = 2 * 1024 * 1024, /* from here on a block is mapped, with huge pages */
+    /* A spare block is kept up to here: the kernel takes longer to give a page than it takes to
+     * clear one that is there. */
+    SPARE_SIZE_MAX = 64 * 1024 * 1024,
 };
 
 struct ks_arena_block {
@@ -45,6 +48,26 @@ void ks_arena_init(struct ks_arena *arena)
     *arena = (struct ks_arena){0};
 }
 
+static void drop_spare(struct ks_arena *arena)
+{
+    if (arena->spare) {
+        free_block(arena->spare);
+        arena->spare = NULL;
+    }
+}
+
+/* Keeps the block, or the spare one, whichever is larger. */
+static void keep_or_free(struct ks_arena *arena, struct ks_arena_block *block)
+{
+    bool is_larger = !arena->spare || arena->spare->size < block->size;
+    if (!block->is_mapped || block->size > SPARE_SIZE_MAX || !is_larger) {
+        free_block(block);
+        return;
+    }
+    drop_spare(arena);
+    arena->spare = block;
+}
+
 static void free_blocks_down_to(struct ks_arena *arena, const struct ks_arena_block *last)
 {
     while (arena->head != last) {
@@ -52,14 +75,26 @@ static void free_blocks_down_to(struct ks_arena *arena, const struct ks_arena_bl
         KS_ASSERT(block != NULL);
         arena->head = block->older;
         arena->bytes_total -= block->size;
-        free_block(block);
+        keep_or_free(arena, block);
     }
 }
 
 void ks_arena_release(struct ks_arena *arena)
 {
     free_blocks_down_to(arena, NULL);
+    drop_spare(arena);
     arena->used = 0;
+}
+
+/* NULL: there is none, or it is too small, or much too large. */
+static struct ks_arena_block *take_spare(struct ks_arena *arena, size_t size)
+{
+    struct ks_arena_block *block = arena->spare;
+    if (!block || block->size < size || block->size / 4 > size) {
+        return NULL;
+    }
+    arena->spare = NULL;
+    return block;
 }
 
 static bool add_block(struct ks_arena *arena, size_t size_min)
@@ -73,15 +108,21 @@ static bool add_block(struct ks_arena *arena, size_t size_min)
     }
 
     bool is_mapped = size >= PAGES_SIZE_MIN;
-    size_t total = sizeof(struct ks_arena_block) + size;
-    struct ks_arena_block *block = is_mapped ? ks_pages_map(total) : ks_alloc(1, total);
-    if (!block) {
-        return false;
+    struct ks_arena_block *block = take_spare(arena, size);
+    if (block) {
+        block->dirty = block->size;
+    } else {
+        size_t total = sizeof(struct ks_arena_block) + size;
+        block = is_mapped ? ks_pages_map(total) : ks_alloc(1, total);
+        if (!block) {
+            return false;
+        }
+        *block = (struct ks_arena_block){.size = size, .is_mapped = is_mapped};
     }
-    *block = (struct ks_arena_block){.older = arena->head, .size = size, .is_mapped = is_mapped};
+    block->older = arena->head;
     arena->head = block;
     arena->used = 0;
-    arena->bytes_total += size;
+    arena->bytes_total += block->size;
     return true;
 }
 
@@ -121,6 +162,7 @@ char *ks_arena_copy(struct ks_arena *arena, const char *bytes, size_t len)
 void ks_arena_adopt(struct ks_arena *arena, struct ks_arena *from)
 {
     struct ks_arena_block *oldest = from->head;
+    drop_spare(from);
     if (!oldest) {
         return;
     }

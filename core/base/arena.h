@@ -8,9 +8,10 @@
 struct ks_arena_block;
 
 struct ks_arena {
-    struct ks_arena_block *head; /* newest block; older ones behind it */
-    size_t used;                 /* bytes taken from head */
-    size_t bytes_total;          /* bytes of all blocks */
+    struct ks_arena_block *head;  /* newest block; older ones behind it */
+    size_t used;                  /* bytes taken from head */
+    size_t bytes_total;           /* bytes of all blocks */
+    struct ks_arena_block *spare; /* that a rewind gave back, for the next one of its size */
 };
 
 struct ks_arena_mark {

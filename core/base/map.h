@@ -1,5 +1,6 @@
 /* Hash map from a pair of 64-bit numbers to a 64-bit number, open addressing, seeded hash.
- * Never iterated, so that nothing we print can depend on the seed. Memory comes from ks_alloc. */
+ * Never iterated, so that nothing we print can depend on the seed. Memory comes from ks_alloc, that
+ * of large ones from ks_pages_map. */
 #ifndef KS_BASE_MAP_H
 #define KS_BASE_MAP_H
 
