@@ -32,7 +32,7 @@ static void test_does_not_fit(void **state)
     char *before = items;
     size_t capacity = 1;
     struct ks_err err = {0};
-    assert_int_equal(ks_grow(&items, 1, &capacity, SIZE_MAX / 2, "items", &err), KS_ERR_NOMEM);
+    assert_int_equal(ks_grow(&items, 1, &capacity, SIZE_MAX / 2 + 1, "items", &err), KS_ERR_NOMEM);
     assert_ptr_equal(items, before);
     assert_int_equal(capacity, 1);
     assert_string_equal(err.message, "Cannot keep items: count=1");
