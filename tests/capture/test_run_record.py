@@ -54,8 +54,8 @@ def fib(n):
     return n if n < 2 else fib(n - 1) + fib(n - 2)
 
 def busy(seconds):
-    end = time.process_time() + seconds
-    while time.process_time() < end:
+    end = time.thread_time() + seconds  # the sampler's thread is one of the process
+    while time.thread_time() < end:
         fib(3)
 
 if __name__ == "__main__":
@@ -81,7 +81,8 @@ def test_functions_and_samples_of_all_processes(tmp_path):
     calls_of_busy = next(c for c in found["fib"]["callers"] if c["name"] == "busy")["calls"]
     assert busy["calls"] == 1
     assert found["fib"]["calls"] == 177 + 5 * calls_of_busy + 2 * 15
-    assert found["fib"]["line"] == 4 and busy["total_ns"] > 0.5e9 > busy["self_ns"]
+    assert found["fib"]["line"] == 4
+    assert busy["total_ns"] > 0.45e9 and busy["self_ns"] < 0.8 * busy["total_ns"]
     document = report(tmp_path)
     own = [row for row in document["samples"] if (row["file"] or "").endswith("/program.py")]
     (main,) = {row["pid"] for row in own if row["name"] == "busy"}
