@@ -101,7 +101,8 @@ static enum ks_status set_savings(const struct ks_facts *facts, const struct ks_
                                   struct ks_finding *finding, struct ks_err *err)
 {
     struct ks_replay_change after = KS_REPLAY_UNCHANGED;
-    after.shrinks[0] = (struct ks_replay_shrink){.marks = KS_REPLAY_FP32 | KS_REPLAY_NOT_FP32,
+    after.shrinks[0] = (struct ks_replay_shrink){.marks = KS_REPLAY_FP32 | KS_REPLAY_NOT_FP32 |
+                                                          KS_REPLAY_FP32_ANYWAY,
                                                  .host_part = 1,
                                                  .work_part = 1 - lost_share(use)};
     KS_TRY(ks_gpu_step_what_if_device(facts, &after, &after, finding, err));

@@ -155,14 +155,6 @@ static struct ks_saving estimate(const struct per_step *mean, bool is_single_pro
                               mean->idle_ns};
 }
 
-/* With the long steps in which workers start; 0 unknown. */
-static int64_t unprofiled_step_ns(const struct ks_facts *facts, uint32_t source)
-{
-    int64_t middle_ns = facts->sources[source].unprofiled_ns;
-    int64_t mean_ns = ks_trace_source(facts->trace, source)->unprofiled_mean_ns;
-    return middle_ns > 0 && mean_ns > middle_ns ? mean_ns : middle_ns;
-}
-
 /* Where the step was timed without the profiler: what loading leaves of it is no more than the
  * recorded rest, and no less than the work of the device. */
 static void fit_to_unprofiled(const struct per_step *mean, int64_t step_ns,
@@ -440,7 +432,7 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_input
     struct per_step mean = divide(facts, input, middle_ns);
     finding->saving = estimate(&mean, input->is_single_process);
     finding->saving_in_trace = estimate_in_trace(&mean, input->is_single_process);
-    int64_t unprofiled_ns = unprofiled_step_ns(facts, input->source);
+    int64_t unprofiled_ns = facts->sources[input->source].unprofiled_most_ns;
     if (mean.has_gpu && unprofiled_ns > 0) {
         fit_to_unprofiled(&mean, unprofiled_ns, &finding->saving);
     }

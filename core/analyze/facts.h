@@ -572,9 +572,10 @@ struct ks_throttle_fact {
 };
 
 struct ks_source_fact {
-    int64_t delay_ns_min;  /* as in the links; KS_UNKNOWN */
-    int64_t row_cost_ns;   /* as below */
-    int64_t unprofiled_ns; /* step time outside of the recording; 0 unknown */
+    int64_t delay_ns_min;       /* as in the links; KS_UNKNOWN */
+    int64_t row_cost_ns;        /* as below */
+    int64_t unprofiled_ns;      /* step time outside of the recording; 0 unknown */
+    int64_t unprofiled_most_ns; /* the same, or the mean with long steps, if that is more */
     struct ks_throttle_fact throttle;
 };
 

@@ -98,13 +98,12 @@ static void add_unprofiled(struct ks_facts *facts)
         const struct ks_source *source = ks_trace_source(facts->trace, i);
         int64_t step_ns = source->unprofiled_step_ns;
         bool is_ahead = (double)step_ns < ahead_of_device * (double)busy_of(facts, i);
-        facts->sources[i].unprofiled_ns = is_ahead ? 0 : step_ns;
-        known += facts->sources[i].unprofiled_ns > 0;
-        if (!is_ahead) {
-            mean->unprofiled_ns = ks_sum_add(mean->unprofiled_ns, step_ns);
-            mean->unprofiled_most_ns =
-                ks_sum_add(mean->unprofiled_most_ns, later(step_ns, source->unprofiled_mean_ns));
-        }
+        struct ks_source_fact *fact = &facts->sources[i];
+        fact->unprofiled_ns = is_ahead ? 0 : step_ns;
+        fact->unprofiled_most_ns = is_ahead ? 0 : later(step_ns, source->unprofiled_mean_ns);
+        known += fact->unprofiled_ns > 0;
+        mean->unprofiled_ns = ks_sum_add(mean->unprofiled_ns, fact->unprofiled_ns);
+        mean->unprofiled_most_ns = ks_sum_add(mean->unprofiled_most_ns, fact->unprofiled_most_ns);
     }
     mean->unprofiled_ns /= known > 0 ? known : 1;
     mean->unprofiled_most_ns /= known > 0 ? known : 1;

@@ -243,10 +243,10 @@ static void note_product(struct ks_op_work *work, const struct ks_op_walk *walk,
 
 /* ------------------------------------------------------------ chains */
 
-static unsigned mark_of(enum ks_attention_kind kind)
+static unsigned marks_of(enum ks_attention_kind kind, bool is_half)
 {
     switch (kind) {
-    case KS_ATTENTION_MATH: return KS_REPLAY_MATH;
+    case KS_ATTENTION_MATH: return KS_REPLAY_MATH | (is_half ? KS_REPLAY_FP32_ANYWAY : 0u);
     case KS_ATTENTION_EFFICIENT: return KS_REPLAY_EFFICIENT;
     case KS_ATTENTION_MANUAL:
     case KS_ATTENTION_KINDS: break;
@@ -268,8 +268,8 @@ static enum ks_status add_chain(struct ks_op_work *work, const struct ks_op_walk
     if (walk->lane == parts->first_lane) {
         parts->first_end = parts->chain_count;
     }
-    const struct ks_work_span span = {walk->lane, mark_of(chain->kind), chain->sum.start_ns,
-                                      chain->sum.end_ns};
+    const struct ks_work_span span = {walk->lane, marks_of(chain->kind, chain->scores.is_half),
+                                      chain->sum.start_ns, chain->sum.end_ns};
     return ks_op_work_add_span(work, &span, err);
 }
 
@@ -395,7 +395,8 @@ static enum ks_status note_backward(struct ks_op_work *work, const struct ks_op_
         chain->product_host_ns = ks_sum_add(chain->product_host_ns, host_ns / 2);
         chain->product_device_ns = ks_sum_add(chain->product_device_ns, row->device_ns);
     }
-    const struct ks_work_span span = {walk->lane, mark_of(chain->kind), from_ns, row->end_ns};
+    const struct ks_work_span span = {walk->lane, marks_of(chain->kind, chain->scores.is_half),
+                                      from_ns, row->end_ns};
     return ks_op_work_add_span(work, &span, err);
 }
 

@@ -44,32 +44,34 @@ enum {
 /* What a run can make smaller: stretches of a thread (struct ks_work_span) with the work that they
  * launch, and kernels by name. */
 enum {
-    KS_REPLAY_OPTIMIZER = 1,        /* the optimizer's step */
-    KS_REPLAY_RETUNED = 2,          /* convolutions that tried algorithms */
-    KS_REPLAY_ATTENTION = 4,        /* attention in single operators */
-    KS_REPLAY_MATH = 8,             /* ... of scaled_dot_product_attention */
-    KS_REPLAY_EFFICIENT = 16,       /* attention by torch's memory-efficient kernel */
-    KS_REPLAY_MISALIGNED = 32,      /* products whose rows are not aligned */
-    KS_REPLAY_CONVERSION = 64,      /* kernels that turn NCHW into NHWC and back */
-    KS_REPLAY_NCHW = 128,           /* kernels that are faster in NHWC */
-    KS_REPLAY_POINTWISE = 256,      /* chains of elementwise kernels */
-    KS_REPLAY_LOGITS = 512,         /* operators over logits */
-    KS_REPLAY_CAST = 1024,          /* casts of weights */
-    KS_REPLAY_GRADIENT_CAST = 2048, /* ... of their gradients */
-    KS_REPLAY_ACCUMULATED = 4096,   /* ... adding these to those of the batches before */
-    KS_REPLAY_PLANNED = 1 << 13,    /* attention that cuDNN makes plans for */
-    KS_REPLAY_SLOW = 1 << 14,       /* an operator that takes the host long by itself */
-    KS_REPLAY_EAGER = 1 << 15,      /* operators between the graphs of a compiled function */
-    KS_REPLAY_GLUE = 1 << 16,       /* entering compiled code again */
-    KS_REPLAY_SINGLE = 1 << 17,     /* compiled graphs that launch their kernels one by one */
-    KS_REPLAY_CACHE = 1 << 18,      /* keys and values of all tokens, copied for a new one */
-    KS_REPLAY_PREFIX = 1 << 19,     /* forward passes over tokens that one before has seen */
-    KS_REPLAY_READING = 1 << 20,    /* the host of an engine reads results ... */
-    KS_REPLAY_READ_GAP = 1 << 21,   /* ... and looks at them before the next iteration */
-    KS_REPLAY_GATHER = 1 << 22,     /* gathers of sharded parameters */
-    KS_REPLAY_SCATTER = 1 << 23,    /* sums of their gradients */
-    KS_REPLAY_FP32 = 1 << 24,       /* products in fp32 without tensor cores ... */
-    KS_REPLAY_NOT_FP32 = 1 << 25,   /* ... and all kernels but these and collectives */
+    KS_REPLAY_OPTIMIZER = 1,         /* the optimizer's step */
+    KS_REPLAY_RETUNED = 2,           /* convolutions that tried algorithms */
+    KS_REPLAY_ATTENTION = 4,         /* attention in single operators */
+    KS_REPLAY_MATH = 8,              /* ... of scaled_dot_product_attention */
+    KS_REPLAY_EFFICIENT = 16,        /* attention by torch's memory-efficient kernel */
+    KS_REPLAY_MISALIGNED = 32,       /* products whose rows are not aligned */
+    KS_REPLAY_CONVERSION = 64,       /* kernels that turn NCHW into NHWC and back */
+    KS_REPLAY_NCHW = 128,            /* kernels that are faster in NHWC */
+    KS_REPLAY_POINTWISE = 256,       /* chains of elementwise kernels */
+    KS_REPLAY_LOGITS = 512,          /* operators over logits */
+    KS_REPLAY_CAST = 1024,           /* casts of weights */
+    KS_REPLAY_GRADIENT_CAST = 2048,  /* ... of their gradients */
+    KS_REPLAY_ACCUMULATED = 4096,    /* ... adding these to those of the batches before */
+    KS_REPLAY_PLANNED = 1 << 13,     /* attention that cuDNN makes plans for */
+    KS_REPLAY_SLOW = 1 << 14,        /* an operator that takes the host long by itself */
+    KS_REPLAY_EAGER = 1 << 15,       /* operators between the graphs of a compiled function */
+    KS_REPLAY_GLUE = 1 << 16,        /* entering compiled code again */
+    KS_REPLAY_SINGLE = 1 << 17,      /* compiled graphs that launch their kernels one by one */
+    KS_REPLAY_CACHE = 1 << 18,       /* keys and values of all tokens, copied for a new one */
+    KS_REPLAY_PREFIX = 1 << 19,      /* forward passes over tokens that one before has seen */
+    KS_REPLAY_READING = 1 << 20,     /* the host of an engine reads results ... */
+    KS_REPLAY_READ_GAP = 1 << 21,    /* ... and looks at them before the next iteration */
+    KS_REPLAY_GATHER = 1 << 22,      /* gathers of sharded parameters */
+    KS_REPLAY_SCATTER = 1 << 23,     /* sums of their gradients */
+    KS_REPLAY_FP32 = 1 << 24,        /* products in fp32 without tensor cores ... */
+    KS_REPLAY_NOT_FP32 = 1 << 25,    /* ... and all kernels but these and collectives */
+    KS_REPLAY_FP32_ANYWAY = 1 << 26, /* kernels of an operator that computes in fp32 what it got in
+                                      * 16 bits: none of these two */
     KS_REPLAY_SHRINKS_MAX = 9,
 };
 

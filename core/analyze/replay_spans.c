@@ -64,6 +64,9 @@ enum ks_status ks_replay_add_spans(const struct ks_replay_scope *scope, struct k
     for (size_t i = 0; i < replay->work_count; i++) {
         struct ks_replay_work *one = &replay->works[i];
         one->shrink_marks |= ks_work_costs_marks(work, one->launch_lane, one->launch_ns);
+        if (one->shrink_marks & KS_REPLAY_FP32_ANYWAY) {
+            one->shrink_marks &= ~(uint32_t)(KS_REPLAY_FP32 | KS_REPLAY_NOT_FP32);
+        }
         one->shrink_marks |= is_in_pass(work, one) ? KS_REPLAY_PREFIX : 0u;
     }
     return KS_OK;
