@@ -6,7 +6,11 @@ counts, since an operator would be recorded.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 
+MEMBERS_MAX = 16  # of a batch: a list of samples is none
+ELEMENTS_MAX = 1 << 18  # of token ids: more rows say no more, and the program waits
+ROWS_MIN = 2
 LENGTH_MIN = 8  # of token ids: a table may have a few columns of whole numbers
 PADDING_MIN = 2  # in the row with most of it
 
@@ -39,15 +43,19 @@ def _is_table(tensor):
 
 def _members(batch):
     if isinstance(batch, Mapping):
-        return list(batch.values())
-    return batch if isinstance(batch, (tuple, list)) else [batch]
+        batch = batch.values()
+    elif not isinstance(batch, (tuple, list)):
+        batch = (batch,)
+    return islice(batch, MEMBERS_MAX)
 
 
 def _token_ids(tensor):
     if not hasattr(tensor, "dim") or not _is_table(tensor):
         return None
     is_whole = str(tensor.dtype) in ("torch.int64", "torch.int32")
-    return tensor.numpy() if is_whole and tensor.shape[1] >= LENGTH_MIN else None
+    if not is_whole or tensor.shape[1] < LENGTH_MIN:
+        return None
+    return tensor.numpy()[: max(ELEMENTS_MAX // tensor.shape[1], ROWS_MIN)]
 
 
 def _lengths(ids):
