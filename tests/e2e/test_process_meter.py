@@ -330,6 +330,18 @@ def test_padding_without_a_mask():
     assert counted([torch.ones(3, 12), padded(torch, [3, 8, 10], is_left=True)]) == expected
 
 
+def test_large_batches_cost_little():
+    torch = pytest.importorskip("torch")
+    many = padded(torch, [3, 12] * 50_000)
+    batches, slots, longest, tokens = counted((many, None))
+    assert batches == 1 and longest == slots and 0 < slots <= 1 << 18
+    assert tokens / slots == pytest.approx(15 / 24, rel=0.01)
+    wide = padded(torch, [300_000, 3], width=400_000)  # two rows are looked at, however long
+    assert counted(wide) == [1, 800_000, 600_000, 300_003]
+    samples = ["a"] * 1000 + [padded(torch, [3, 8, 10])]
+    assert counted(samples) is None  # that is no batch of tensors
+
+
 def test_whole_numbers_that_are_no_padded_text():
     torch = pytest.importorskip("torch")
     inside = padded(torch, [3, 8, 10])

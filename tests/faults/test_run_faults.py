@@ -19,6 +19,7 @@ sys.path.insert(0, str(HERE))
 from catalog import PROGRAMS  # noqa: E402
 from run_faults import summary_of  # noqa: E402
 
+TWINS = ("--bad", "--good")
 RULES = ("input.starved", "host.python_gap", "memory.growth")
 
 # `run` notes which twin was asked for; `report` answers with the document of that twin.
@@ -111,6 +112,33 @@ def test_same_time_under_another_id(tmp_path):
     bad = report(finding("host.python_gap"))
     status, (row,), said = check(tmp_path, "tokenize_inline", bad, report())
     assert (status, row["found"]) == (0, "host.python_gap") and "as host.python_gap" in said
+
+
+def test_place_of_the_first_name_of_the_time(tmp_path):
+    bad = report(finding("host.python_gap"), finding("input.tokenize_inline"))
+    status, (row,), said = check(
+        tmp_path, "tokenize_inline", bad, report(rules=(*RULES, "input.tokenize_inline"))
+    )
+    assert (status, row["found"], row["place"]) == (0, "input.tokenize_inline", 1), said
+
+
+def test_programs_side_by_side_and_what_is_kept(tmp_path):
+    bad = report(finding("memory.growth"))
+    kept = tmp_path / "kept"
+    words = ("input_decode", "--jobs", "3", "--keep", str(kept))
+    status, rows, said = check(tmp_path, "memory_growth", bad, report(), *words)
+    assert [(row["program"], bool(row["misses"])) for row in rows] == [
+        ("memory_growth", False),
+        ("input_decode", True),
+    ], said
+    assert status == 1
+    folders = {f"{name}{twin}" for name in ("memory_growth", "input_decode") for twin in TWINS}
+    assert {path.name for path in kept.iterdir() if path.is_dir()} == folders
+
+
+def test_steps_by_an_annotation(tmp_path):
+    check(tmp_path, "unbatched", report(finding("inference.unbatched")), report())
+    assert " --step-mark request " in (tmp_path / "words").read_text()
 
 
 def test_several_faults(tmp_path):

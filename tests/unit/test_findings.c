@@ -71,6 +71,26 @@ static void end(size_t count)
     ks_findings_release(&f);
 }
 
+/* Nobody saves more of a step without the profiler than there is of it. */
+static void test_no_more_than_the_unprofiled_step(void **state)
+{
+    (void)state;
+    struct ks_facts timed = facts;
+    struct ks_finding finding = finding_of(&time_a, 500, 900);
+    timed.mean_step.unprofiled_most_ns = 400;
+    start();
+    add_to(&timed, &finding);
+    assert_int_equal(f.list[0].saving.low_ns, 400);
+    assert_int_equal(f.list[0].saving.high_ns, 400);
+    assert_int_equal(f.list[0].saving_in_trace.low_ns, 500);
+    assert_int_equal(f.list[0].saving_in_trace.high_ns, 900);
+    timed.mean_step.unprofiled_most_ns = 2000; /* a machine that was busier then */
+    finding = finding_of(&time_b, 500, 1200);
+    add_to(&timed, &finding);
+    assert_int_equal(f.list[1].saving.high_ns, 1000);
+    end(2);
+}
+
 static void test_order(void **state)
 {
     (void)state;
@@ -326,6 +346,7 @@ static void test_severity(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_more_than_the_unprofiled_step),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_graphs_come_last),
         cmocka_unit_test(test_order_of_equals),

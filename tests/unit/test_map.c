@@ -63,8 +63,29 @@ static void test_random(void **state)
     ks_map_release(&map);
 }
 
+/* Large ones take their memory by another way, and grow into it. */
+static void test_many(void **state)
+{
+    (void)state;
+    enum { KEYS = 200000 };
+    struct ks_map map;
+    ks_map_init(&map);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        uint64_t *value = ks_map_put(&map, i, i / 7, NULL);
+        assert_true(value && *value == 0);
+        *value = i + 1;
+    }
+    for (uint64_t i = 0; i < KEYS; i++) {
+        const uint64_t *value = ks_map_find(&map, i, i / 7);
+        assert_true(value && *value == i + 1);
+        assert_null(ks_map_find(&map, i, i / 7 + 1));
+    }
+    assert_int_equal(map.count, KEYS);
+    ks_map_release(&map);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

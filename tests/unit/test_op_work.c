@@ -327,6 +327,7 @@ static const char *softmax_dims = SCORES;
 static const char *last_dims = "[[32, 64, 64], [32, 64, 16]]";
 static const char *product_types = HALF;
 static const char *around; /* operator around all of it, NULL none */
+static const char *around_types;
 
 /* An operator, and in it one that launches `us` of work, both 20 us on the host. */
 static void step_of_chain(int64_t at, int64_t corr, const char *outer, const char *inner,
@@ -351,7 +352,7 @@ static void attention(int64_t at, int64_t corr)
 {
     int64_t seq = 10 * corr;
     if (around) {
-        HOST({FORWARD, OP, around, 18, 210});
+        HOST({FORWARD, OP, around, 18, 210, .types = around_types});
     }
     step_of_chain(at, corr, "aten::matmul", "aten::bmm", "[[32, 64, 16], [32, 16, 64]]", 20, 10,
                   seq);
@@ -402,7 +403,17 @@ static void test_attention(void **state)
     facts_fixture_release(&f);
     around = "aten::_scaled_dot_product_attention_math";
     check_attention(KS_ATTENTION_MATH);
-    around = NULL;
+    product_types = "[\"float\", \"float\"]"; /* it computes in fp32, but was given 16 bits */
+    around_types = HALF;
+    const struct ks_attention_cost *math = &work_of(attention, 400)->attention[KS_ATTENTION_MATH];
+    assert_true(math->is_half);
+    facts_fixture_release(&f);
+    around_types = product_types;
+    math = &work_of(attention, 400)->attention[KS_ATTENTION_MATH];
+    assert_true(math->cost.count > 0 && !math->is_half);
+    facts_fixture_release(&f);
+    product_types = HALF;
+    around_types = around = NULL;
     softmax_dims = "[[8, 4, 64, 32], [], []]"; /* of something else */
     check_no_attention();
     softmax_dims = "[[4, 4, 64, 64], [], []]";
@@ -433,6 +444,46 @@ static void test_attention_rules(void **state)
     check_rule(RULE_SILENT, attention, 400, 9, "attention.materialized");
     last_dims = "[[32, 64, 64], [32, 64, 16]]";
     softmax_us = 30;
+}
+
+/* An operator of 20 us, whose work of `us` waits for that before it until `start`. */
+static void queued(int64_t at, int64_t corr, const char *name, const char *dims, int64_t host,
+                   const char *kernel, int64_t start, int64_t us)
+{
+    HOST({FORWARD, OP, name, host, 20, .dims = dims, .types = product_types},
+         {FORWARD, CALL, "cudaLaunchKernel", host + 3, 2, .corr = corr});
+    DEVICE({0, 7, KERNEL, kernel, start, us, corr});
+}
+
+static int64_t layer_us = 200;
+
+/* Attention with products of 100 us in fp32 and a layer with one of `layer_us`, launched at once;
+ * the host waits for all. */
+static void fp32_products(int64_t at, int64_t corr)
+{
+    static const char kernel[] = "cutlass_80_simt_sgemm_64x64";
+    HOST({FORWARD, OP, "aten::_scaled_dot_product_attention_math", 18, 70, .types = around_types});
+    queued(at, corr, "aten::bmm", "[[32, 64, 16], [32, 16, 64]]", 20, kernel, 150, 100);
+    queued(at, corr + 1, "aten::_softmax", SCORES, 42, "softmax", 250, 10);
+    queued(at, corr + 2, "aten::bmm", "[[32, 64, 64], [32, 64, 16]]", 64, kernel, 260, 100);
+    queued(at, corr + 3, "aten::mm", "[[32, 64], [64, 64]]", 90, kernel, 360, layer_us);
+    HOST({FORWARD, CALL, "cudaStreamSynchronize", 115, 247 + layer_us});
+}
+
+static void test_fp32_products_of_attention(void **state)
+{
+    (void)state;
+    product_types = around_types = "[\"float\", \"float\"]";
+    check_rule(RULE_FIRES, fp32_products, 1000, 9, "precision.fp32_matmul");
+    assert_in_range(found_low_ns, 290 * US, 300 * US); /* 3/4 of 400 us */
+    around_types = HALF; /* it was given 16 bits already: autocast changes the layer alone */
+    check_rule(RULE_FIRES, fp32_products, 1000, 9, "precision.fp32_matmul");
+    assert_in_range(found_low_ns, 145 * US, 150 * US);
+    layer_us = 80;
+    check_rule(RULE_NEAR_MISS, fp32_products, 1000, 9, "precision.fp32_matmul");
+    layer_us = 200;
+    product_types = HALF;
+    around_types = NULL;
 }
 
 /* Torch's memory-efficient kernel, 370 us forward and backward of 400, which the host waits for. */
@@ -616,12 +667,19 @@ static void test_batch_rule(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimizer),    cmocka_unit_test(test_optimizer_rule),
-        cmocka_unit_test(test_shrinks),      cmocka_unit_test(test_shrunk_work),
-        cmocka_unit_test(test_retuning),     cmocka_unit_test(test_retuning_rule),
-        cmocka_unit_test(test_attention),    cmocka_unit_test(test_attention_rules),
-        cmocka_unit_test(test_efficient),    cmocka_unit_test(test_products),
-        cmocka_unit_test(test_layout_names), cmocka_unit_test(test_layout_rule),
+        cmocka_unit_test(test_optimizer),
+        cmocka_unit_test(test_optimizer_rule),
+        cmocka_unit_test(test_shrinks),
+        cmocka_unit_test(test_shrunk_work),
+        cmocka_unit_test(test_retuning),
+        cmocka_unit_test(test_retuning_rule),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_attention_rules),
+        cmocka_unit_test(test_fp32_products_of_attention),
+        cmocka_unit_test(test_efficient),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_layout_names),
+        cmocka_unit_test(test_layout_rule),
         cmocka_unit_test(test_batch_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

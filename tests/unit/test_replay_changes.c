@@ -180,6 +180,19 @@ static void test_operators_left_out(void **state)
     check_drop(large_copy, KS_REPLAY_SMALL_COPY, 100);
 }
 
+static void largest_small_copy(int64_t at, int64_t corr)
+{
+    HOST({1, OP, "aten::copy_", 24, 10}, {1, CALL, "cudaMemcpyAsync", 26, 2, .corr = corr});
+    DEVICE({0, 7, MEMCPY, "Memcpy HtoD (Pageable -> Device)", 30, 1, corr, .bytes = 65536});
+}
+
+static void test_size_of_small_copies(void **state)
+{
+    (void)state;
+    check_drop(largest_small_copy, KS_REPLAY_SMALL_COPY, 90);
+    check_drop(large_copy, KS_REPLAY_SMALL_COPY, 100);
+}
+
 /* 500 us of code between operators, 300 us inside of one, 250 us in the loader. */
 static void gaps(int64_t at, int64_t corr)
 {
@@ -273,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_cost),
         cmocka_unit_test(test_launch_cost),
         cmocka_unit_test(test_operators_left_out),
+        cmocka_unit_test(test_size_of_small_copies),
         cmocka_unit_test(test_gaps),
         cmocka_unit_test(test_ranks),
     };
