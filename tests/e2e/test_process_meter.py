@@ -296,6 +296,27 @@ def test_nodes_of_threads_and_gpus(tmp_path):
     assert numa.node_of_gpu(torch, tmp_path) is None
 
 
+@pytest.mark.parametrize(
+    ("nodes", "gpu", "expected"),
+    [
+        ((0, 0), 2, {"numa_distance": 21, "numa_node": 2}),
+        ((0, 2), 2, {"numa_distance": 10, "numa_node": 2}),  # near once is not far
+        ((0, None), 2, {}),
+        ((0, 0), None, {}),
+    ],
+)
+def test_distance_of_a_window(monkeypatch, nodes, gpu, expected):
+    told = iter(nodes)
+    monkeypatch.setattr(numa, "node_of_thread", lambda task: next(told))
+    monkeypatch.setattr(numa, "node_of_gpu", lambda torch: gpu)
+    monkeypatch.setattr(numa, "distance", lambda node, other: 10 if node == other else 21)
+    meter = ProcessMeter(SimpleNamespace(get_num_threads=lambda: 1))
+    meter.begin()
+    members = meter.members()
+    assert members["threads"] == 1
+    assert {key: value for key, value in members.items() if "numa" in key} == expected
+
+
 def test_a_thread_is_on_a_node_of_this_machine():
     nodes = list(Path("/sys/devices/system/node").glob("node[0-9]*"))
     node = numa.node_of_thread(f"self/task/{get_native_id()}")
