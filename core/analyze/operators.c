@@ -491,23 +491,60 @@ static void open_memory(struct state *state)
         return;
     }
     ks_memory_scan_open(&state->memory, state->analyzer->trace,
-                        KS_COLUMN_BIT(KS_MEMORY_COL_start_ns), lane->row_begin, lane->row_end);
+                        KS_COLUMN_BIT(KS_MEMORY_COL_start_ns) |
+                            KS_COLUMN_BIT(KS_MEMORY_COL_host_sum) |
+                            KS_COLUMN_BIT(KS_MEMORY_COL_device_sum),
+                        lane->row_begin, lane->row_end);
     state->memory.count = 0;
     state->memory_index = 0;
     state->is_memory_open = true;
     state->is_memory_done = false;
 }
 
-/* Most rows see no allocator event: only the others ask for the sums. */
+/* Index of the first event of the chunk that comes after `ns`, from the current one on: it is near
+ * for most rows. The count when there is none. */
+static size_t find_memory_after(const struct state *state, int64_t ns)
+{
+    const int64_t *start_ns = state->memory.col.start_ns;
+    size_t count = state->memory.count;
+    size_t begin = state->memory_index;
+    size_t stride = 1;
+    while (begin + stride < count && start_ns[begin + stride] <= ns) {
+        begin += stride;
+        stride *= 2;
+    }
+    size_t end = begin + stride < count ? begin + stride : count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        if (start_ns[middle] <= ns) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
+/* Most rows see no allocator event, and nearly all others only events of one chunk. */
 static enum ks_status note_memory(struct state *state, struct open_row *row, struct ks_err *err)
 {
     KS_TRY(seek_memory(state, row->start_ns, err));
     if (state->is_memory_done || state->memory.col.start_ns[state->memory_index] > row->end_ns) {
         return KS_OK;
     }
-    return ks_trace_memory_between(state->analyzer->trace, state->process, row->start_ns,
-                                   row->end_ns, &row->total.host_bytes, &row->total.device_bytes,
-                                   err);
+    size_t end = find_memory_after(state, row->end_ns);
+    if (state->memory_index == 0 || end == state->memory.count) {
+        return ks_trace_memory_between(state->analyzer->trace, state->process, row->start_ns,
+                                       row->end_ns, &row->total.host_bytes,
+                                       &row->total.device_bytes, err);
+    }
+    /* Unsigned: a sum that wrapped around still gives the right difference. */
+    size_t before = state->memory_index - 1;
+    const int64_t *host = state->memory.col.host_sum;
+    const int64_t *device = state->memory.col.device_sum;
+    row->total.host_bytes = (int64_t)((uint64_t)host[end - 1] - (uint64_t)host[before]);
+    row->total.device_bytes = (int64_t)((uint64_t)device[end - 1] - (uint64_t)device[before]);
+    return KS_OK;
 }
 
 static enum ks_status note_flops(struct state *state, struct open_row *row,
