@@ -18,8 +18,8 @@ enum {
 #endif
 enum { RECENT_COUNT = 1 << RECENT_BITS };
 
-/* The hash stands beside the id: a wrong slot is nearly never followed, and a table that grows needs
- * no text. Of 2^32 hashes a million texts share a hundred, which costs a comparison each. */
+/* The hash stands beside the id: a wrong slot is nearly never followed, and a table that grows
+ * needs no text. Of 2^32 hashes a million texts share a hundred, each for a comparison more. */
 struct slot {
     uint32_t id; /* 0: free */
     uint32_t hash;
