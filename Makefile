@@ -55,9 +55,13 @@ build-fuzz: ## build-fuzz/: the libFuzzer targets, by clang with sanitizers
 
 ## Trying it
 
-demo: build ## profile a real training script and show what slows it down
-	@rm -rf build/demo
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" build/kscope run --out build/demo examples/train_images.py
+DEMO_RUN = PATH="$(CURDIR)/.venv/bin:$$PATH" build/kscope run
+
+demo: build ## profile two real training programs and show what slows them down
+	@rm -rf build/demo build/demo-seo
+	@$(DEMO_RUN) --steps 12:2:8 --out build/demo-seo \
+		examples/train_seo.py --fault input.starved --epochs 2
+	@$(DEMO_RUN) --out build/demo examples/train_images.py
 
 ## Testing
 
