@@ -70,13 +70,16 @@ static void put_core(struct ks_machine_source *source, struct ks_look *look, enu
                      uint32_t index, struct ks_machine_core *last,
                      const struct ks_machine_core *now)
 {
+    struct ks_look_rate rate = {0};
     if (last->all > 0 && now->all > last->all && now->busy >= last->busy) {
         double busy = (double)(now->busy - last->busy);
         double all = (double)(now->all - last->all);
-        double seconds = (double)(look->now_ns - source->stat_seen_ns) / 1e9;
-        ks_look_put_of(look, metric, index, busy < all ? 100 * busy / all : 100, seconds);
+        rate.value = busy < all ? 100 * busy / all : 100;
+        rate.ns = look->now_ns - source->stat_seen_ns;
     }
-    *last = *now;
+    last->rate = ks_look_put_after(look, metric, index, last->rate, rate);
+    last->busy = now->busy;
+    last->all = now->all;
 }
 
 /* "cpu  ..." of all, then "cpu0 ..."; a core that is switched off has no line. */
@@ -221,9 +224,9 @@ static void look_at_disks(struct ks_machine_source *source, struct ks_look *look
             ks_look_add_rate(&busy, look, &disk->busy_ms, field[BUSY_MS], 0.1);
         }
     }
-    ks_look_put_sum(look, KS_METRIC_DISK_READ, &read, read.total);
-    ks_look_put_sum(look, KS_METRIC_DISK_WRITE, &write, write.total);
-    ks_look_put_sum(look, KS_METRIC_DISK_BUSY, &busy, busy.max < 100 ? busy.max : 100);
+    ks_look_put_total(look, KS_METRIC_DISK_READ, &read);
+    ks_look_put_total(look, KS_METRIC_DISK_WRITE, &write);
+    ks_look_put_highest(look, KS_METRIC_DISK_BUSY, &busy, 100);
 }
 
 /* ------------------------------------------------------------------ network */
@@ -274,8 +277,8 @@ static void look_at_links(struct ks_machine_source *source, struct ks_look *look
             ks_look_add_rate(&send, look, &link->send, field[SENT], 1);
         }
     }
-    ks_look_put_sum(look, KS_METRIC_NET_RECEIVE, &receive, receive.total);
-    ks_look_put_sum(look, KS_METRIC_NET_SEND, &send, send.total);
+    ks_look_put_total(look, KS_METRIC_NET_RECEIVE, &receive);
+    ks_look_put_total(look, KS_METRIC_NET_SEND, &send);
 }
 
 void ks_machine_source_look(struct ks_machine_source *source, struct ks_look *look)

@@ -17,6 +17,7 @@ enum {
 struct ks_machine_core {
     uint64_t busy;
     uint64_t all;
+    struct ks_look_rate rate; /* as it was put last */
 };
 
 struct ks_machine_disk {

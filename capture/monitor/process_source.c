@@ -16,6 +16,7 @@ enum {
     THREADS_PERIOD_MS = 500,
     IO_PERIOD_MS = 200,
     PSS_PERIOD_S = 10,
+    PSS_PERIOD_MIN_S = 1, /* to a last look */
     PSS_COST_MAX_MS = 5,
 };
 
@@ -114,7 +115,9 @@ static void look_at_pss(struct ks_process_source *source, struct ks_look *look)
 {
     char text[TEXT_SIZE];
     uint64_t kib = 0;
+    int64_t read_ns = source->pss_due_ns - PSS_PERIOD_S * NS_PER_S;
     if (source->is_pss_costly ||
+        (look->is_last && look->now_ns < read_ns + PSS_PERIOD_MIN_S * NS_PER_S) ||
         !ks_look_is_due(look, &source->pss_due_ns, PSS_PERIOD_S * NS_PER_S)) {
         return;
     }
