@@ -11,7 +11,7 @@ static const uint64_t NO_LIMIT_MIN = UINT64_C(1) << 60;
 
 enum {
     TEXT_SIZE = 4096,
-    MEMORY_PERIOD_MS = 200,
+    MEMORY_PERIOD_MS = 500,
     PERIODS_MIN = 5, /* of fewer a share says little */
     SLOW_PERIOD_MS = 1000,
 };

@@ -10,11 +10,10 @@
 #define NS_PER_MS INT64_C(1000000)
 
 enum {
-    MEMORY_PERIOD_MS = 500,
     SLOW_PERIOD_MS = 1000,
     /* The kernel visits each core, and each interrupt of each core, to write /proc/stat, and
      * counts in ticks of 10 ms. */
-    STAT_PERIOD_MS = 200,
+    STAT_PERIOD_MS = 500,
     STAT_PERIOD_LARGE_MS = 1000,
     CORES_LARGE = 32,
     SECTOR_SIZE = 512, /* of /proc/diskstats, whatever the disk's are */
@@ -117,9 +116,6 @@ static void look_at_memory(struct ks_machine_source *source, struct ks_look *loo
 {
     uint64_t total = 0;
     uint64_t available = 0;
-    if (!ks_look_is_due(look, &source->memory_due_ns, MEMORY_PERIOD_MS * NS_PER_MS)) {
-        return;
-    }
     (void)ks_kept_file_read(&source->memory, source->text, sizeof(source->text));
     if (ks_words_number_of(source->text, "MemTotal:", &total) &&
         ks_words_number_of(source->text, "MemAvailable:", &available) && total > 0 &&
@@ -284,8 +280,8 @@ static void look_at_links(struct ks_machine_source *source, struct ks_look *look
 void ks_machine_source_look(struct ks_machine_source *source, struct ks_look *look)
 {
     look_at_cores(source, look);
-    look_at_memory(source, look);
     if (ks_look_is_due(look, &source->slow_due_ns, SLOW_PERIOD_MS * NS_PER_MS)) {
+        look_at_memory(source, look);
         look_at_pressure(source, look);
         look_at_disks(source, look);
         look_at_links(source, look);

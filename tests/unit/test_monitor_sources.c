@@ -246,6 +246,38 @@ static void test_process(void **state)
     ks_process_source_close(&source);
 }
 
+/* The folder of threads has a folder for each, which the file system counts as links to it, or
+ * does not count at all. */
+static void test_thread_folders(void **state)
+{
+    (void)state;
+    struct ks_process_source source;
+    put_process(2, 1, 1);
+    put("/proc/self/task/41/comm", "a\n");
+    put("/proc/self/task/42/comm", "b\n");
+    ks_process_source_open(&source, root);
+    struct stat about;
+    assert_int_equal(fstat(source.threads.fd, &about), 0);
+    assert_int_equal(source.counts_threads, about.st_nlink == 4);
+    put_process(9, 1, 1); /* when folders count, this is not read */
+    begin_look(100 * SECOND);
+    ks_process_source_look(&source, &look);
+    check(KS_METRIC_CPU_THREADS, source.counts_threads ? 2 : 9);
+    ks_process_source_close(&source);
+    ks_process_source_open(&source, root); /* the two do not agree */
+    assert_false(source.counts_threads);
+    begin_look(100 * SECOND);
+    ks_process_source_look(&source, &look);
+    check(KS_METRIC_CPU_THREADS, 9);
+    ks_process_source_close(&source);
+    ks_process_source_open(&source, ""); /* the real one: by folders on Linux */
+    assert_true(source.counts_threads);
+    begin_look(100 * SECOND);
+    ks_process_source_look(&source, &look);
+    check(KS_METRIC_CPU_THREADS, 1);
+    ks_process_source_close(&source);
+}
+
 /* Whether PSS is read once more after it took that long. */
 static bool is_read_again(int64_t cost_ns)
 {
@@ -710,6 +742,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kept_file, make_root, remove_root),
         cmocka_unit_test(test_series),
         cmocka_unit_test_setup_teardown(test_process, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_thread_folders, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_costly_pss, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_last_look, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_last_look_of_a_short_time, make_root, remove_root),
