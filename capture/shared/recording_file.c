@@ -9,9 +9,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "capture/shared/checksum.h"
 #include "capture/shared/small_file.h"
 #include "capture/shared/ticks.h"
+#include "wire/crc32c.h"
 
 enum { PIECE_SIZE = 1 << 20, BYTES_AHEAD = 4 << 20 };
 
@@ -111,8 +111,8 @@ void ks_recording_file_seal(struct ks_wire_slot *slot)
 {
     struct ks_wire_slot head = *slot;
     head.is_sealed = 1;
-    uint32_t crc = ks_capture_crc32c(0, slot + 1, head.size);
-    slot->crc = ks_capture_crc32c(crc, &head, offsetof(struct ks_wire_slot, size));
+    uint32_t crc = ks_wire_crc32c(0, slot + 1, head.size);
+    slot->crc = ks_wire_crc32c(crc, &head, offsetof(struct ks_wire_slot, size));
     __atomic_store_n(&slot->is_sealed, (uint16_t)1, __ATOMIC_RELEASE);
 }
 
@@ -169,7 +169,7 @@ static void fill_header(struct ks_wire_header *header, const struct ks_capture_o
     }
     describe_program(header->program, sizeof(header->program));
     header->tick_khz = ks_ticks_khz(is_tsc);
-    header->crc = ks_capture_crc32c(0, header, offsetof(struct ks_wire_header, crc));
+    header->crc = ks_wire_crc32c(0, header, offsetof(struct ks_wire_header, crc));
 }
 
 /* FOLDER/HOST-START-PID.ksrec; what is being made has a name that nobody looks for. */

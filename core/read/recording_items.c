@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/crc32c.h"
 #include "base/err.h"
 #include "base/grow.h"
 #include "read/recording_impl.h"
+#include "wire/crc32c.h"
 
 enum {
     KIND_SHIFT = 24,
@@ -49,7 +49,7 @@ static bool next_item(const struct recording_slot *slot, const char *payload, si
     if (length > slot->size - *at) {
         *at = slot->size;
         item->kind = 0;
-    } else if (!slot->is_sealed && ks_crc32c(0, item->payload, length) != head.crc) {
+    } else if (!slot->is_sealed && ks_wire_crc32c(0, item->payload, length) != head.crc) {
         item->kind = 0;
     }
     size_t next = *at + (length + 7) / 8 * 8;
