@@ -3,8 +3,8 @@
  * libkscope_capture.so, which is never unloaded, so that they share it.
  *
  * Nothing here raises, prints, ends the program, changes errno or takes memory by malloc once it
- * has started. Any failure turns it off and leaves a reason in the file. A fork gives the child a
- * file of its own at its first event; the parent's is not mapped there. */
+ * has started. Any failure turns it off and leaves a reason in the file. A child, by fork() or by
+ * the bare system call, gets a file of its own at its first event; the parent's is not mapped. */
 #ifndef KS_CAPTURE_SHARED_RECORDER_H
 #define KS_CAPTURE_SHARED_RECORDER_H
 
