@@ -23,12 +23,26 @@
 #include "capture/shared/small_file.h"
 #include "capture/shared/ticks.h"
 
-enum { FOLDER_SIZE = 3072, FULL_SLOTS_MAX = 256, SEALED_AT_ONCE = 16, NS_PER_S = 1000000000 };
+enum {
+    FOLDER_SIZE = 3072,
+    FULL_SLOTS_MAX = 256,
+    SEALED_AT_ONCE = 16,
+    NOTES_MAX = 16,
+    NS_PER_S = 1000000000,
+};
+
+/* String ids. */
+struct note {
+    uint32_t key;
+    uint32_t text;
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ks_recording_file file = {.fd = -1};
 static struct ks_items items;
 static struct ks_names names;
+static struct note notes[NOTES_MAX]; /* of this process */
+static uint32_t note_count;
 static char folder[FOLDER_SIZE];
 static struct ks_capture_options wanted;
 static _Atomic bool is_on;
@@ -67,7 +81,8 @@ static void begin_child(void)
     full_count = 0;
     ks_keeper_forget();
     ks_lanes_after_fork(!is_bare, is_tsc);
-    wanted.worker = -1; /* what it is it will say itself */
+    wanted.worker = -1; /* these two: what it is it will say itself */
+    note_count = 0;
     next_generation();
 }
 
@@ -270,6 +285,13 @@ static void put_names(void)
     }
 }
 
+static void put_notes(void)
+{
+    for (uint32_t i = 0; i < note_count; i++) {
+        ks_items_put(&items, KS_WIRE_NOTE, &notes[i], sizeof(notes[i]));
+    }
+}
+
 static struct ks_wire_slot *take_items_slot(uint32_t sequence, uint64_t lost)
 {
     return take_slot(KS_WIRE_ITEMS, 1, sequence, lost);
@@ -290,6 +312,7 @@ static int begin(char reason[KS_CAPTURE_REASON_SIZE])
     ks_items_init(&items, take_items_slot);
     ks_items_put_clock(&items, is_tsc);
     put_names();
+    put_notes();
     ks_bus_guard_set(&file, &is_on);
     atomic_store(&is_on, true);
     if (!is_bare) {
@@ -591,6 +614,32 @@ bool ks_capture_item(enum ks_wire_item_kind kind, const void *payload, size_t si
     }
     errno = error;
     return is_there;
+}
+
+static void note(struct note wanted_note)
+{
+    uint32_t at = 0;
+    while (at < note_count && notes[at].key != wanted_note.key) {
+        at++;
+    }
+    if (at == NOTES_MAX || (at < note_count && notes[at].text == wanted_note.text)) {
+        return;
+    }
+    notes[at] = wanted_note;
+    note_count += at == note_count;
+    if (atomic_load(&is_on)) {
+        ks_items_put(&items, KS_WIRE_NOTE, &wanted_note, sizeof(wanted_note));
+    }
+}
+
+void ks_capture_note(uint32_t key, uint32_t text)
+{
+    int error = errno;
+    if (key != 0 && text != 0 && enter()) {
+        note((struct note){key, text});
+        leave();
+    }
+    errno = error;
 }
 
 static uint32_t text_id(const char *text, size_t length)
