@@ -85,6 +85,8 @@ static void close_recording(void *state)
     ks_free(r->slots);
     ks_map_release(&r->ids);
     ks_free(r->sites);
+    ks_free(r->units);
+    ks_free(r->notes);
     ks_free(r->metrics);
     ks_free(r->codes);
     ks_free(r->stacks);
