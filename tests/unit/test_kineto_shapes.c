@@ -4,6 +4,7 @@
 #include "read/kineto_shapes.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cmocka_all.h"
 #include "numbers.h"
