@@ -243,7 +243,8 @@ def on_demand(folder):
 
 
 def killed(folder):
-    """Records until it is killed; how many looks are done stands in a file."""
+    """Records until it is killed, or nobody is left to do it; its looks are counted in a file."""
+    parent = os.getppid()
     kinetoscope.start_recording(folder)
     with open(os.path.join(folder, f"{os.getpid()}.looks"), "w+b") as file:
         file.write(bytes(8))
@@ -251,7 +252,7 @@ def killed(folder):
         board = mmap.mmap(file.fileno(), 8)
     with SystemMonitor(100) as monitor:
         print("{}", flush=True)
-        while True:
+        while os.getppid() == parent:
             struct.pack_into("<Q", board, 0, monitor.counts()["looks"])
 
 
