@@ -110,6 +110,20 @@ def test_monitor_is_compared_with_psutil():
     assert ratios["SystemMonitor"] == 1 and ratios["psutil, all"] > 1
 
 
+def test_profilers_are_compared(tmp_path):
+    """Ours have figures; peers that are not there are named."""
+    command = [sys.executable, str(ROOT / "bench" / "peers_python.py"), "--tiny"]
+    command += ["--peers", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {line[:24].strip(): line[24:].split() for line in done.stdout.splitlines()[4:]}
+    ours = ("kscope samples, 100 Hz", "kscope samples", "kscope functions")
+    assert all(int(rows[name][3]) > 50 and float(rows[name][5]) > 0 for name in ours)
+    absent = ("py-spy, 100 Hz", "py-spy, nonblocking", "austin", "scalene, CPU only", "viztracer")
+    assert all(rows[name][:2] == ["no", "figures:"] for name in absent)
+    assert set(rows) == {"alone", *ours, *absent}
+
+
 def test_cost_of_a_region_is_measured():
     command = [sys.executable, str(ROOT / "bench" / "region_cost.py"), "--tiny"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
