@@ -571,12 +571,26 @@ struct ks_throttle_fact {
     double held_cores;    /* on so many cores, as a mean over the window */
 };
 
+/* What they say of threads that take the cores from each other: while the steps of a source ran, or
+ * `is_alone`, in all of a recording where nothing has steps. A window of 0 as above. */
+struct ks_crowd_fact {
+    int64_t window_ns;
+    bool is_alone;
+    int64_t cores;        /* of the machine, or whole ones that the control group may use */
+    double threads;       /* of the process */
+    double used_cores;    /* by the process, and ... */
+    double machine_cores; /* ... by all that runs on the machine */
+    double preemptions_per_s;
+    double waiting_share; /* of the time, some thread of the machine waited for a core */
+};
+
 struct ks_source_fact {
     int64_t delay_ns_min;       /* as in the links; KS_UNKNOWN */
     int64_t row_cost_ns;        /* as below */
     int64_t unprofiled_ns;      /* step time outside of the recording; 0 unknown */
     int64_t unprofiled_most_ns; /* the same, or the mean with long steps, if that is more */
     struct ks_throttle_fact throttle;
+    struct ks_crowd_fact crowd;
 };
 
 /* Rows of `steps` that belong to a source. */
