@@ -188,6 +188,24 @@ struct ks_region_fact {
     int64_t max_ns;
 };
 
+/* A counter, or instants of one name and category, of a recording. */
+struct ks_mark_fact {
+    struct ks_strid name;
+    struct ks_strid series; /* category; of the monitor's curves unit and number; 0 none */
+    struct ks_strid unit;   /* 0: none was said */
+    struct ks_strid values; /* of the last instant, a JSON object; 0 none */
+    uint32_t source;
+    bool is_counter;
+    int64_t count;
+    int64_t number_count; /* of these, values that are numbers */
+    int64_t first_ns;
+    int64_t last_ns;
+    double sum; /* of numbers */
+    double min; /* these three: NaN, no number */
+    double max;
+    double last;
+};
+
 /* What a step held of the regions of one category and name, on the thread that has the steps. */
 struct ks_step_region {
     size_t step;   /* index into `steps` */
@@ -641,6 +659,9 @@ struct ks_facts {
     int64_t region_self_ns;              /* ... of this */
     struct ks_step_region *step_regions; /* by step, then number */
     size_t step_region_count;
+    struct ks_mark_fact *marks; /* instants first; by source, then name, then category */
+    size_t mark_count;
+    size_t instant_count;
     struct ks_function_fact *functions; /* by self_ns, then total_ns, descending, then name */
     size_t function_count;
     struct ks_function_edge *function_edges; /* by function, then total_ns descending */
