@@ -1,5 +1,5 @@
-/* Goal: counters and instants of recordings are summed up as docs/analyses/marks.md says. Method: its
- * worked example, several processes, the same name in two categories, and marks of other traces. */
+/* Goal: counters and instants of recordings are summed up as docs/analyses/marks.md says. Method:
+ * its worked example, several processes, the same name in two categories, and other traces. */
 #include <math.h>
 
 #include "analyze/facts.h"
