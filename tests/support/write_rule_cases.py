@@ -13,10 +13,10 @@ RULES = ROOT / "tests" / "golden" / "rules"
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
 
 import run_golden  # noqa: E402
-from rule_cases import device, host, loops, process, ranks  # noqa: E402
+from rule_cases import device, host, loops, process, ranks, without_gpu  # noqa: E402
 from rule_cases.case import COLUMNS  # noqa: E402
 
-MODULES = (host, device, loops, ranks, process)
+MODULES = (host, device, loops, ranks, process, without_gpu)
 
 
 def all_cases():

@@ -79,9 +79,7 @@ class Decoder(nn.Module):
 
 def room(batch=1):
     shape = (batch, HEADS, LONGEST, DIM // HEADS)
-    return [
-        {"k": torch.zeros(shape), "v": torch.zeros(shape), "length": 0} for _ in range(LAYERS)
-    ]
+    return [{"k": torch.zeros(shape), "v": torch.zeros(shape), "length": 0} for _ in range(LAYERS)]
 
 
 def complete(model, prompt, count, tick):

@@ -1,6 +1,6 @@
 """A recommender with two towers on two processes; large batches by adding gradients up.
 
-    torchrun --nproc_per_node=2 r05.py
+torchrun --nproc_per_node=2 r05.py
 """
 
 import argparse
