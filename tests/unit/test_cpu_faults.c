@@ -1,5 +1,6 @@
 /* Goal: rules that a GPU was needed for find the same faults without one, and stay silent where the
  * evidence is short of the claim. Method: steps by hand; bounds of savings are golden cases. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,6 +111,31 @@ static void test_results_that_may_be_waited_for(void **state)
     release();
 }
 
+/* ------------------------------------------------------------ noise of step times */
+
+/* Half of the steps behind the window differ by a tenth: by so much of both times the saving is
+ * opened. */
+static void test_steps_that_differ(void **state)
+{
+    (void)state;
+    double noise = 0.1;
+    facts_fixture_init(&f, 0, 0);
+    f.source->record_shapes = true;
+    f.source->unprofiled_step_ns = 400 US;
+    f.source->unprofiled_spread_ns = 40 US;
+    for (int64_t step = 0; step < 5; step++) {
+        add_texts(step, CALLS, "aten::cat", "[[4, 16], []]");
+    }
+    const struct ks_finding *finding = advise("inference.unbatched", RULE_FIRES);
+    assert_true(fabs(f.facts.step_noise - noise) < 1e-12);
+    const struct ks_saving *alone = &finding->saving_alone;
+    double left = 400e3 - (double)(alone->low_ns + (alone->high_ns - alone->low_ns) / 2);
+    int64_t open_ns = llround(noise * hypot(400e3, left));
+    assert_int_equal(finding->saving.low_ns, alone->low_ns - open_ns);
+    assert_int_equal(finding->saving.high_ns, alone->high_ns + open_ns);
+    release();
+}
+
 /* ------------------------------------------------------------ optimizer.unfused */
 
 static const struct ks_finding *optimize(const char *class, const char *version,
@@ -197,6 +223,7 @@ int main(void)
         cmocka_unit_test(test_joined_results),
         cmocka_unit_test(test_join_of_calls_before_the_recording),
         cmocka_unit_test(test_results_that_may_be_waited_for),
+        cmocka_unit_test(test_steps_that_differ),
         cmocka_unit_test(test_optimizer),
         cmocka_unit_test(test_few_steps_that_compile_again),
         cmocka_unit_test(test_few_steps_that_compile),
