@@ -12,7 +12,8 @@
  * for the last of the passes: without what they cost the host (low), and without the collectives
  * (high).
  *
- * Without a GPU (gloo): of the time of collectives the part of all passes but the last (high);
+ * Without a GPU (gloo): of the time of collectives the part of all passes but the last, and as much
+ * of what the thread of the steps waits for a core while other threads of the process run (high);
  * half of that part of it in which the thread of the steps has no operator open, since a wait for
  * another rank moves to the last pass (low).
  *
@@ -56,14 +57,25 @@ static struct host_collectives add_steps(const struct ks_facts *facts)
     return sums;
 }
 
+/* Share of the time in which the thread of the steps waits for a core that other threads of the
+ * process may have: those of collectives add up what they get. */
+static double crowding_share(const struct ks_process_use *use)
+{
+    int64_t others_ns = use->cpu_ns - use->thread_run_ns;
+    int64_t ns = use->thread_wait_ns < others_ns ? use->thread_wait_ns : others_ns;
+    return use->wall_ns > 0 && ns > 0 ? (double)ns / (double)use->wall_ns : 0;
+}
+
 static void set_cpu_savings(const struct ks_facts *facts, double part, struct ks_finding *finding)
 {
     struct host_collectives times = add_steps(facts);
     double step_ns = ks_cpu_step_mean_ns(facts);
     double waiting_ns = times.waiting_ns < times.all_ns ? times.waiting_ns : times.all_ns;
-    ks_cpu_step_set_savings(finding, facts, ks_cpu_step_first_source(facts),
-                            part * waits_sure * waiting_ns / step_ns,
-                            part * times.all_ns / step_ns);
+    uint32_t source = ks_cpu_step_first_source(facts);
+    double most =
+        times.all_ns / step_ns + crowding_share(&ks_trace_source(facts->trace, source)->process);
+    ks_cpu_step_set_savings(finding, facts, source, part * waits_sure * waiting_ns / step_ns,
+                            part * (most < 1 ? most : 1));
 }
 
 /* ------------------------------------------------------------ the finding */

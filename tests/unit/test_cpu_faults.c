@@ -136,6 +136,46 @@ static void test_steps_that_differ(void **state)
     release();
 }
 
+/* ------------------------------------------------------------ comm.redundant_sync */
+
+/* Steps of 100 ms; after each of two micro-batches summing up takes 20 ms, and the thread waits. */
+static const struct ks_finding *sum_up(const struct ks_process_use *use)
+{
+    facts_fixture_init(&f, 0, 0);
+    f.source->process = *use;
+    for (int64_t step = 0; step < 4; step++) {
+        int64_t at = step * 100 MS;
+        add_step(step, at, 100 MS);
+        for (int64_t batch = at; batch < at + 80 MS; batch += 40 MS) {
+            FACTS_HOST(&f, {1, NOTE, "DistributedDataParallel.forward", batch, 10 MS},
+                       {1, OP, "aten::mm", batch, 10 MS},
+                       {1, OP, "c10d::allreduce_", batch + 10 MS, 10 MS},
+                       {2, NOTE, "gloo:all_reduce", batch + 20 MS, 20 MS});
+        }
+        FACTS_HOST(&f, {1, NOTE, "Optimizer.step#SGD.step", at + 80 MS, 20 MS},
+                   {1, OP, "aten::add_", at + 80 MS, 20 MS});
+    }
+    return advise("comm.redundant_sync", RULE_FIRES);
+}
+
+/* One of two passes: 20 of 40 ms go, or 10. Of 400 ms the thread waits 80 for a core, and other
+ * threads ran for 60: of 15 ms a step one half goes as well. */
+static void test_collectives_that_take_cores(void **state)
+{
+    (void)state;
+    static const struct ks_process_use nothing_known;
+    const struct ks_process_use use = {
+        .wall_ns = 400 MS, .cpu_ns = 300 MS, .thread_run_ns = 240 MS, .thread_wait_ns = 80 MS};
+    const struct ks_finding *finding = sum_up(&nothing_known);
+    assert_int_equal(finding->saving.low_ns, 10 MS);
+    assert_int_equal(finding->saving.high_ns, 20 MS);
+    release();
+    finding = sum_up(&use);
+    assert_int_equal(finding->saving.low_ns, 10 MS);
+    assert_int_equal(finding->saving.high_ns, 27500 US);
+    release();
+}
+
 /* ------------------------------------------------------------ optimizer.unfused */
 
 static const struct ks_finding *optimize(const char *class, const char *version,
@@ -224,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_join_of_calls_before_the_recording),
         cmocka_unit_test(test_results_that_may_be_waited_for),
         cmocka_unit_test(test_steps_that_differ),
+        cmocka_unit_test(test_collectives_that_take_cores),
         cmocka_unit_test(test_optimizer),
         cmocka_unit_test(test_few_steps_that_compile_again),
         cmocka_unit_test(test_few_steps_that_compile),
