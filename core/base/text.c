@@ -25,7 +25,7 @@ void ks_text_reset(struct ks_text *text)
 }
 
 /* Room for `len` more bytes and the NUL that vsnprintf writes. */
-static bool reserve(struct ks_text *text, size_t len)
+bool ks_text_reserve(struct ks_text *text, size_t len)
 {
     if (text->failed) {
         return false;
@@ -54,7 +54,7 @@ static bool reserve(struct ks_text *text, size_t len)
 
 void ks_text_append(struct ks_text *text, const char *bytes, size_t len)
 {
-    if (len > 0 && reserve(text, len)) {
+    if (len > 0 && ks_text_reserve(text, len)) {
         memcpy(text->ptr + text->len, bytes, len);
         text->len += len;
     }
@@ -80,7 +80,7 @@ void ks_text_printf(struct ks_text *text, const char *format, ...)
         return;
     }
     if ((size_t)len >= room) {
-        if (!reserve(text, (size_t)len)) {
+        if (!ks_text_reserve(text, (size_t)len)) {
             return;
         }
         va_start(args, format);

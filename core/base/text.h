@@ -14,6 +14,8 @@ struct ks_text {
 void ks_text_init(struct ks_text *text);
 void ks_text_release(struct ks_text *text);
 void ks_text_reset(struct ks_text *text);
+/* Room for `len` bytes behind those that are there; false when memory is short, or was. */
+bool ks_text_reserve(struct ks_text *text, size_t len);
 void ks_text_append(struct ks_text *text, const char *bytes, size_t len);
 void ks_text_append_str(struct ks_text *text, struct ks_str s);
 void ks_text_printf(struct ks_text *text, const char *format, ...) KS_PRINTF(2, 3);

@@ -566,7 +566,7 @@ void kineto_destroy(void *state)
     kineto_frames_release(&k->begun);
     kineto_frames_release(&k->async);
     ks_text_release(&k->scratch);
-    ks_text_release(&k->scratch2);
+    kineto_shapes_release(&k->shapes);
     ks_free(k);
 }
 
@@ -582,7 +582,7 @@ enum ks_status kineto_create(const struct ks_reader_context *context, struct kin
     k->scan_array = context->strict ? NULL : ks_scan_array_choose();
     kineto_layout_init(&k->layout);
     ks_text_init(&k->scratch);
-    ks_text_init(&k->scratch2);
+    kineto_shapes_init(&k->shapes);
     ks_map_init(&k->begun.tops);
     ks_map_init(&k->begun.named);
     ks_map_init(&k->async.tops);

@@ -18,6 +18,7 @@
 #include "read/json_cursor.h"
 #include "read/json_string.h"
 #include "read/kineto_layout.h"
+#include "read/kineto_shapes.h"
 #include "read/reader.h"
 
 /* pid or tid as it stands in the file. */
@@ -165,8 +166,7 @@ struct kineto_stream_cached {
 
 struct kineto {
     struct ks_reader_context to;
-    struct ks_text scratch;  /* decoded strings */
-    struct ks_text scratch2; /* normalised shapes */
+    struct ks_text scratch; /* decoded strings */
     enum kineto_place place;
     enum kineto_place levels[KINETO_LEVELS_MAX]; /* places to go back to */
     int depth;
@@ -189,6 +189,7 @@ struct kineto {
     uint32_t order;              /* events seen: which of two slices of one span began first */
     ks_scan_array_cb scan_array; /* NULL: arrays are read by the grammar */
     struct kineto_layout layout;
+    struct kineto_shapes shapes;
     int64_t stop_offset;    /* events from here on are read by others */
     bool has_stopped;       /* the reader stands before such an event */
     const char *window_ptr; /* of the push under way, for offsets */

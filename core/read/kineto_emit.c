@@ -3,7 +3,6 @@
 
 #include "base/err.h"
 #include "read/kineto.h"
-#include "read/kineto_dims.h"
 
 void kineto_seen(struct kineto *k, int64_t start_ns, int64_t end_ns)
 {
@@ -164,54 +163,23 @@ static enum ks_status find_stream(struct kineto *k, const struct kineto_event *e
 
 /* ---- arguments */
 
-/* Drops blanks, puts one behind each comma, and writes [] for a list of tensors, as torch does
- * when it groups by shape. */
-static struct ks_str dims_normalise(struct kineto *k, struct ks_str raw)
-{
-    struct ks_text *out = &k->scratch2;
-    ks_text_reset(out);
-    size_t entry_at = 0; // where the text of the current second-level list begins
-    bool has_lists = false;
-    int depth = 0;
-    for (size_t i = 0; i < raw.len; i++) {
-        char c = raw.ptr[i];
-        if (c == '[') {
-            depth++;
-            if (depth == 2) {
-                entry_at = out->len;
-                has_lists = false;
-            }
-            has_lists |= depth > 2;
-        }
-        if (c != ' ' && c != '\n' && c != '\t' && c != '\r') {
-            ks_text_append(out, &c, 1);
-        }
-        if (c == ',') {
-            ks_text_append(out, " ", 1);
-        }
-        if (c == ']') {
-            depth--;
-            if (depth == 1 && has_lists && !out->failed) {
-                out->len = entry_at;
-                ks_text_append(out, "[]", 2);
-            }
-        }
-    }
-    return (struct ks_str){out->ptr, out->len};
-}
-
 static enum ks_status intern_dims(struct kineto *k, struct ks_str raw, uint32_t *out,
                                   struct ks_err *err)
 {
-    if (KS_LIKELY(raw.len == 0 || kineto_dims_are_canonical(raw))) {
-        return intern_text(k, raw, out, err);
+    *out = raw.len > 0 ? kineto_shapes_find(&k->shapes, raw) : 0;
+    if (KS_LIKELY(*out != 0 || raw.len == 0)) {
+        return KS_OK;
     }
-    struct ks_str text = dims_normalise(k, raw);
-    if (k->scratch2.failed) {
+    struct ks_str text = kineto_shapes_normalise(&k->shapes, raw);
+    if (!text.ptr) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep input shapes: len=%zu",
                        raw.len);
     }
-    return intern_text(k, text, out, err);
+    KS_TRY(intern_text(k, text, out, err));
+    if (!k->has_damaged_text) {
+        kineto_shapes_keep(&k->shapes, raw, *out);
+    }
+    return KS_OK;
 }
 
 static int64_t arg_or(const struct kineto_args *a, uint32_t bit, int64_t value, int64_t missing)
