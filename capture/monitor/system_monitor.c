@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "capture/monitor/gpu_source.h"
 #include "capture/monitor/group_source.h"
@@ -36,6 +37,7 @@ struct work {
 
 static struct monitor {
     uint32_t user_count; /* that started it and have not stopped it */
+    pid_t pid;           /* of the process that started it */
     _Atomic uint32_t rate_hz;
     bool has_thread;
     bool has_gpu_thread;
@@ -189,13 +191,10 @@ static void close_sources(struct work *work)
     ks_rdma_source_close(&work->rdma);
 }
 
-/* The child has our memory, as it was in the middle of a look, but not our threads. The files that
- * it inherited tell of its parent. */
-static void forget_in_child(void)
+/* A child has our memory, as it was in the middle of a look, but not our threads. The files that it
+ * inherited tell of its parent. */
+static void forget(void)
 {
-    if (monitor.user_count > 0 && monitor.work) {
-        close_sources(monitor.work);
-    }
     monitor.user_count = 0;
     monitor.has_thread = monitor.has_gpu_thread = false;
     monitor.is_child |= monitor.has_gpus;
@@ -203,6 +202,23 @@ static void forget_in_child(void)
     if (monitor.work) {
         (void)munmap(monitor.work, sizeof(*monitor.work));
         monitor.work = NULL;
+    }
+}
+
+static void forget_in_child(void)
+{
+    if (monitor.user_count > 0 && monitor.work) {
+        close_sources(monitor.work);
+    }
+    forget();
+}
+
+/* A child of the bare system call comes here without its handlers, and may share the table of
+ * files with its parent. */
+static void look_whether_child(void)
+{
+    if (monitor.user_count > 0 && monitor.pid != getpid()) {
+        forget();
     }
 }
 
@@ -323,6 +339,7 @@ int ks_system_monitor_start(const struct ks_system_monitor_options *options,
     if (options->rate_hz > KS_MONITOR_RATE_MAX) {
         return refuse(reason, "The system monitor looks 1 to 100 times a second.");
     }
+    look_whether_child();
     bool was_on = monitor.user_count > 0;
     if ((was_on ? speed_up(options->rate_hz) : begin(options, reason)) != 0) {
         return -1;
@@ -342,11 +359,13 @@ int ks_system_monitor_start(const struct ks_system_monitor_options *options,
         start_gpus();
     }
     monitor.user_count++;
+    monitor.pid = getpid();
     return 0;
 }
 
 void ks_system_monitor_stop(void)
 {
+    look_whether_child();
     if (monitor.user_count == 0 || --monitor.user_count > 0) {
         return;
     }
@@ -357,11 +376,13 @@ void ks_system_monitor_stop(void)
 
 bool ks_system_monitor_is_on(void)
 {
+    look_whether_child();
     return monitor.user_count > 0;
 }
 
 void ks_system_monitor_look(void)
 {
+    look_whether_child();
     if (monitor.user_count > 0) {
         look_once(monitor.work);
     }
@@ -372,6 +393,7 @@ void ks_system_monitor_look(void)
 
 void ks_system_monitor_end(void)
 {
+    look_whether_child();
     monitor.user_count = monitor.user_count > 0 ? 1 : 0;
     ks_system_monitor_stop();
 }

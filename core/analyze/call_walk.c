@@ -52,6 +52,7 @@ struct walk {
     void *user;
     struct ks_call_places *places;
     struct ks_row_names *names;
+    uint8_t *frame_kinds; /* by name: 1 + kind, 0 not looked at yet */
     struct op_list ops;
     struct op_list atens; /* those of them that are of the aten library */
     struct {
@@ -112,6 +113,15 @@ static enum ks_status add_place(struct walk *w, const struct ks_frame *frame, ui
     return KS_OK;
 }
 
+static enum ks_frame_kind kind_of_frame(struct walk *w, uint32_t name)
+{
+    uint8_t *kind = &w->frame_kinds[name];
+    if (*kind == 0) {
+        *kind = (uint8_t)(1 + ks_frame_parse(ks_trace_str(w->trace, (struct ks_strid){name})).kind);
+    }
+    return (enum ks_frame_kind)(*kind - 1);
+}
+
 /* Each frame is looked at once, however deep the calls are. */
 static void sort_frames_in(struct walk *w)
 {
@@ -121,8 +131,7 @@ static void sort_frames_in(struct walk *w)
         at--;
     }
     for (; at < w->frames.count; at++) {
-        struct ks_str name = ks_trace_str(w->trace, (struct ks_strid){frames[at].name});
-        enum ks_frame_kind kind = ks_frame_parse(name).kind;
+        enum ks_frame_kind kind = kind_of_frame(w, frames[at].name);
         uint32_t here = (uint32_t)at + 1;
         frames[at].user = kind == KS_FRAME_USER ? here : at > 0 ? frames[at - 1].user : 0;
         frames[at].library = kind == KS_FRAME_LIBRARY ? here : at > 0 ? frames[at - 1].library : 0;
@@ -538,9 +547,12 @@ enum ks_status ks_call_walk(struct ks_analyzer *analyzer, ks_call_cb visit, void
     ks_map_init(&w.forward);
     *has_frames = false;
     bool *framed = ks_alloc(lane_count + 1, sizeof(*framed));
-    enum ks_status status = framed ? walk_all(&w, framed, has_frames, err)
-                                   : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
-                                             "Cannot follow calls: lanes=%zu", lane_count);
+    w.frame_kinds = ks_alloc((size_t)ks_trace_str_count(w.trace) + 1, 1);
+    bool is_ready = framed && w.frame_kinds;
+    enum ks_status status = is_ready ? walk_all(&w, framed, has_frames, err)
+                                     : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                               "Cannot follow calls: lanes=%zu", lane_count);
+    ks_free(w.frame_kinds);
     ks_free(framed);
     ks_free(w.ops.items);
     ks_free(w.atens.items);

@@ -359,7 +359,7 @@ enum ks_status ks_inputs_compute(struct ks_analyzer *analyzer, struct ks_err *er
 {
     struct ks_facts *facts = analyzer->facts;
     uint32_t count = ks_trace_source_count(analyzer->trace);
-    facts->inputs = ks_new(&facts->arena, struct ks_input_fact, count + 1);
+    facts->inputs = ks_new(analyzer->results, struct ks_input_fact, count + 1);
     if (!facts->inputs) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep inputs: sources=%u", count);
     }

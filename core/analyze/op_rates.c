@@ -26,8 +26,26 @@ enum rate_class {
     RATE_COPY,   /* reads one of two, writes the other */
 };
 
+/* What a call does: known from its name and the shapes and types of its inputs. */
+struct piece {
+    struct ks_rate *rate; /* what it counts for; NULL: for none */
+    double flops;
+    double bytes;
+};
+
+/* A piece that came before: loops repeat few of them. */
+struct known_piece {
+    uint32_t name; /* 0: free */
+    uint32_t dims;
+    uint32_t types;
+    struct piece piece;
+};
+
+enum { KNOWN_PIECES_BITS = 10 };
+
 struct ks_rate_parts {
     uint8_t *classes; /* by string id */
+    struct known_piece *pieces;
     uint32_t lane;    /* of the row that counted last ... */
     int64_t start_ns; /* ... and where it begins */
     struct ks_rate_costs sums;
@@ -199,87 +217,92 @@ static enum ks_number_kind kind_of(const struct ks_rate_parts *parts, const stru
 
 /* ------------------------------------------------------------ work */
 
-static void add_work(struct ks_rate *rate, double flops, double bytes, int64_t device_ns)
-{
-    rate->flops += flops;
-    rate->bytes += bytes;
-    rate->device_ns = ks_sum_add(rate->device_ns, device_ns);
-}
-
 /* What moves a byte for fewer FLOPs than the GPU does meanwhile waits for memory. */
-static void add_flops(struct ks_rate_parts *parts, const struct inputs *inputs, double flops,
-                      double bytes, int64_t device_ns)
+static struct piece piece_of_flops(struct ks_rate_parts *parts, const struct inputs *inputs,
+                                   double flops, double bytes)
 {
     enum ks_number_kind kind = kind_of(parts, inputs);
     bool is_thin = flops < parts->ridges[kind] * bytes;
-    add_work(is_thin ? &parts->sums.thin : &parts->sums.products[kind], flops, bytes, device_ns);
+    return (struct piece){is_thin ? &parts->sums.thin : &parts->sums.products[kind], flops, bytes};
 }
 
 /* [.., rows, inner] x [.., inner, columns] */
-static bool add_product(struct ks_rate_parts *parts, const struct inputs *inputs, size_t first,
-                        int64_t device_ns)
+static struct piece piece_of_product(struct ks_rate_parts *parts, const struct inputs *inputs,
+                                     size_t first)
 {
     if (inputs->shapes.count < first + 2) {
-        return false;
+        return (struct piece){0};
     }
     const struct ks_shape *left = &inputs->shapes.items[first];
     const struct ks_shape *right = left + 1;
     if (left->count != right->count || left->count < 2 || left->count > 3) {
-        return false;
+        return (struct piece){0};
     }
     double inner = (double)left->dims[left->count - 1];
     double columns = (double)right->dims[right->count - 1];
     if (inner <= 0 || inner != (double)right->dims[right->count - 2]) {
-        return false;
+        return (struct piece){0};
     }
     double rows = (double)ks_shape_elements(left) / inner;
     double factors = (double)ks_shape_elements(left) + (double)ks_shape_elements(right);
-    add_flops(parts, inputs, 2 * rows * inner * columns, inputs->size * (factors + rows * columns),
-              device_ns);
-    return true;
+    return piece_of_flops(parts, inputs, 2 * rows * inner * columns,
+                          inputs->size * (factors + rows * columns));
 }
 
 /* Query [batch, heads, rows, dim], key [batch, heads, columns, dim]: two products forward, five
  * backward. A causal mask leaves out half of it, which the shapes do not tell: the larger number
  * would promise what the GPU did not do, so half counts where rows and columns are as many. */
-static bool add_attention(struct ks_rate_parts *parts, const struct inputs *inputs, size_t first,
-                          double products, int64_t device_ns)
+static struct piece piece_of_attention(struct ks_rate_parts *parts, const struct inputs *inputs,
+                                       size_t first, double products)
 {
     if (inputs->shapes.count < first + 2) {
-        return false;
+        return (struct piece){0};
     }
     const struct ks_shape *query = &inputs->shapes.items[first];
     const struct ks_shape *key = &inputs->shapes.items[first + 1];
     if (query->count != 4 || key->count != 4 || query->dims[3] <= 0) {
-        return false;
+        return (struct piece){0};
     }
     double columns = (double)key->dims[2];
     double flops = 2 * products * (double)ks_shape_elements(query) * columns;
     bool is_square = query->dims[2] == key->dims[2];
-    add_flops(parts, inputs, is_square ? flops / 2 : flops, inputs->bytes, device_ns);
-    return true;
+    return piece_of_flops(parts, inputs, is_square ? flops / 2 : flops, inputs->bytes);
 }
 
-static bool add_row(struct ks_rate_parts *parts, enum rate_class class, const struct inputs *inputs,
-                    int64_t device_ns)
+static struct piece piece_of(struct ks_rate_parts *parts, enum rate_class class,
+                             const struct inputs *inputs)
 {
     switch (class) {
-    case RATE_PRODUCT: return add_product(parts, inputs, 0, device_ns);
-    case RATE_ADDED_PRODUCT: return add_product(parts, inputs, 1, device_ns);
-    case RATE_ATTENTION: return add_attention(parts, inputs, 0, 2, device_ns);
-    case RATE_ATTENTION_BACK: return add_attention(parts, inputs, 1, 5, device_ns);
-    case RATE_MOVE:
-        add_work(&parts->sums.moves, 0, inputs->bytes + inputs->largest, device_ns);
-        return true;
+    case RATE_PRODUCT: return piece_of_product(parts, inputs, 0);
+    case RATE_ADDED_PRODUCT: return piece_of_product(parts, inputs, 1);
+    case RATE_ATTENTION: return piece_of_attention(parts, inputs, 0, 2);
+    case RATE_ATTENTION_BACK: return piece_of_attention(parts, inputs, 1, 5);
+    case RATE_MOVE: return (struct piece){&parts->sums.moves, 0, inputs->bytes + inputs->largest};
     case RATE_REDUCE:
-    case RATE_COPY: add_work(&parts->sums.moves, 0, inputs->bytes, device_ns); return true;
-    case RATE_CONVOLUTION:
-        add_work(&parts->sums.convolutions, 0, inputs->bytes, device_ns);
-        return true;
+    case RATE_COPY: return (struct piece){&parts->sums.moves, 0, inputs->bytes};
+    case RATE_CONVOLUTION: return (struct piece){&parts->sums.convolutions, 0, inputs->bytes};
     case RATE_UNSEEN:
     case RATE_NONE: break;
     }
-    return false;
+    return (struct piece){0};
+}
+
+static const struct piece *find_piece(struct ks_op_work *work, enum rate_class class,
+                                      const struct ks_op_row *row)
+{
+    struct ks_rate_parts *parts = work->rates;
+    uint32_t mixed = (row->name * 31 + row->dims) * 31 + row->types;
+    struct known_piece *known_piece =
+        &parts->pieces[mixed * UINT32_C(0x9E3779B1) >> (32 - KNOWN_PIECES_BITS)];
+    bool is_it = known_piece->name == row->name && known_piece->dims == row->dims &&
+                 known_piece->types == row->types;
+    if (!is_it) {
+        struct inputs inputs;
+        bool is_known = read_inputs(work->analyzer->trace, row, &inputs);
+        *known_piece = (struct known_piece){row->name, row->dims, row->types, {0}};
+        known_piece->piece = is_known ? piece_of(parts, class, &inputs) : (struct piece){0};
+    }
+    return &known_piece->piece;
 }
 
 /* ------------------------------------------------------------ the part */
@@ -308,10 +331,13 @@ enum ks_status ks_rates_create(struct ks_op_work *work, struct ks_err *err)
     work->rates = ks_new(&analyzer->scratch, struct ks_rate_parts, 1);
     uint8_t *classes =
         ks_new(&analyzer->scratch, uint8_t, (size_t)ks_trace_str_count(analyzer->trace) + 1);
-    if (!work->rates || !classes) {
+    struct known_piece *pieces =
+        ks_new(&analyzer->scratch, struct known_piece, (size_t)1 << KNOWN_PIECES_BITS);
+    if (!work->rates || !classes || !pieces) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot follow rates of work");
     }
     work->rates->classes = classes;
+    work->rates->pieces = pieces;
     work->rates->lane = UINT32_MAX;
     work->rates->sums.fp32_kind = kind_of_fp32(analyzer->facts);
     for (size_t i = 0; i < KS_NUMBER_KINDS; i++) {
@@ -336,9 +362,11 @@ enum ks_status ks_rates_note(struct ks_op_work *work, const struct ks_op_walk *w
     if (class == RATE_NONE || is_counted || !ks_op_work_step(work, walk, row->start_ns)) {
         return KS_OK;
     }
-    struct inputs inputs;
-    if (read_inputs(work->analyzer->trace, row, &inputs) &&
-        add_row(parts, class, &inputs, row->device_ns)) {
+    const struct piece *piece = find_piece(work, class, row);
+    if (piece->rate) {
+        piece->rate->flops += piece->flops;
+        piece->rate->bytes += piece->bytes;
+        piece->rate->device_ns = ks_sum_add(piece->rate->device_ns, row->device_ns);
         parts->lane = walk->lane;
         parts->start_ns = row->start_ns;
     }

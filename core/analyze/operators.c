@@ -491,23 +491,60 @@ static void open_memory(struct state *state)
         return;
     }
     ks_memory_scan_open(&state->memory, state->analyzer->trace,
-                        KS_COLUMN_BIT(KS_MEMORY_COL_start_ns), lane->row_begin, lane->row_end);
+                        KS_COLUMN_BIT(KS_MEMORY_COL_start_ns) |
+                            KS_COLUMN_BIT(KS_MEMORY_COL_host_sum) |
+                            KS_COLUMN_BIT(KS_MEMORY_COL_device_sum),
+                        lane->row_begin, lane->row_end);
     state->memory.count = 0;
     state->memory_index = 0;
     state->is_memory_open = true;
     state->is_memory_done = false;
 }
 
-/* Most rows see no allocator event: only the others ask for the sums. */
+/* Index of the first event of the chunk that comes after `ns`, from the current one on: it is near
+ * for most rows. The count when there is none. */
+static size_t find_memory_after(const struct state *state, int64_t ns)
+{
+    const int64_t *start_ns = state->memory.col.start_ns;
+    size_t count = state->memory.count;
+    size_t begin = state->memory_index;
+    size_t stride = 1;
+    while (begin + stride < count && start_ns[begin + stride] <= ns) {
+        begin += stride;
+        stride *= 2;
+    }
+    size_t end = begin + stride < count ? begin + stride : count;
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        if (start_ns[middle] <= ns) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
+/* Most rows see no allocator event, and nearly all others only events of one chunk. */
 static enum ks_status note_memory(struct state *state, struct open_row *row, struct ks_err *err)
 {
     KS_TRY(seek_memory(state, row->start_ns, err));
     if (state->is_memory_done || state->memory.col.start_ns[state->memory_index] > row->end_ns) {
         return KS_OK;
     }
-    return ks_trace_memory_between(state->analyzer->trace, state->process, row->start_ns,
-                                   row->end_ns, &row->total.host_bytes, &row->total.device_bytes,
-                                   err);
+    size_t end = find_memory_after(state, row->end_ns);
+    if (state->memory_index == 0 || end == state->memory.count) {
+        return ks_trace_memory_between(state->analyzer->trace, state->process, row->start_ns,
+                                       row->end_ns, &row->total.host_bytes,
+                                       &row->total.device_bytes, err);
+    }
+    /* Unsigned: a sum that wrapped around still gives the right difference. */
+    size_t before = state->memory_index - 1;
+    const int64_t *host = state->memory.col.host_sum;
+    const int64_t *device = state->memory.col.device_sum;
+    row->total.host_bytes = (int64_t)((uint64_t)host[end - 1] - (uint64_t)host[before]);
+    row->total.device_bytes = (int64_t)((uint64_t)device[end - 1] - (uint64_t)device[before]);
+    return KS_OK;
 }
 
 static enum ks_status note_flops(struct state *state, struct open_row *row,
@@ -667,13 +704,21 @@ static enum ks_status scan_lane(struct state *state, const struct ks_lane *lane,
 
 /* ------------------------------------------------------------ the result */
 
-static int compare_facts(const void *left, const void *right, void *trace)
+/* What is sorted in place of facts, which are large. */
+struct ranked {
+    int64_t self_cpu_ns;
+    const struct ks_operator_fact *fact;
+};
+
+static int compare_ranked(const void *left, const void *right, void *trace)
 {
-    const struct ks_operator_fact *a = left;
-    const struct ks_operator_fact *b = right;
-    if (a->self_cpu_ns != b->self_cpu_ns) {
-        return a->self_cpu_ns > b->self_cpu_ns ? -1 : 1;
+    const struct ranked *ranked_a = left;
+    const struct ranked *ranked_b = right;
+    if (ranked_a->self_cpu_ns != ranked_b->self_cpu_ns) {
+        return ranked_a->self_cpu_ns > ranked_b->self_cpu_ns ? -1 : 1;
     }
+    const struct ks_operator_fact *a = ranked_a->fact;
+    const struct ks_operator_fact *b = ranked_b->fact;
     int order = ks_str_compare(ks_trace_str(trace, a->name), ks_trace_str(trace, b->name));
     if (order == 0 && a->kind != b->kind) {
         order = a->kind < b->kind ? -1 : 1;
@@ -682,31 +727,50 @@ static int compare_facts(const void *left, const void *right, void *trace)
                  : ks_str_compare(ks_trace_str(trace, a->shapes), ks_trace_str(trace, b->shapes));
 }
 
+/* Ranks all but those whose calls were all swallowed by their parents. */
+static size_t rank_facts(const struct table *table, const struct ks_trace *trace,
+                         struct ranked *ranked)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct ks_operator_fact *fact = &table->facts[i];
+        if (fact->calls > 0) {
+            ranked[count++] = (struct ranked){fact->self_cpu_ns, fact};
+        }
+    }
+    qsort_r(ranked, count, sizeof(*ranked), compare_ranked, (void *)(uintptr_t)trace);
+    return count;
+}
+
+static void publish_fact(struct ks_facts *facts, const struct ks_operator_fact *known)
+{
+    struct ks_operator_fact *fact = &facts->operators[facts->operator_count++];
+    *fact = *known;
+    if (!facts->has_memory) {
+        fact->cpu_bytes = fact->self_cpu_bytes = KS_UNKNOWN;
+        fact->device_bytes = fact->self_device_bytes = KS_UNKNOWN;
+    }
+    if (!facts->has_shapes) {
+        fact->flops = KS_UNKNOWN;
+    }
+}
+
 static enum ks_status publish(struct state *state, struct ks_err *err)
 {
     struct ks_facts *facts = state->analyzer->facts;
     const struct table *table = &state->table;
+    struct ranked *ranked = ks_alloc(table->count + 1, sizeof(*ranked));
     facts->operators = ks_new(state->analyzer->results, struct ks_operator_fact, table->count + 1);
-    if (!facts->operators) {
+    if (!ranked || !facts->operators) {
+        ks_free(ranked);
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep operators: count=%zu",
                        table->count);
     }
-    for (size_t i = 0; i < table->count; i++) {
-        struct ks_operator_fact fact = table->facts[i];
-        if (fact.calls == 0) {
-            continue; /* all of its calls were swallowed by their parents */
-        }
-        if (!facts->has_memory) {
-            fact.cpu_bytes = fact.self_cpu_bytes = KS_UNKNOWN;
-            fact.device_bytes = fact.self_device_bytes = KS_UNKNOWN;
-        }
-        if (!facts->has_shapes) {
-            fact.flops = KS_UNKNOWN;
-        }
-        facts->operators[facts->operator_count++] = fact;
+    size_t count = rank_facts(table, state->analyzer->trace, ranked);
+    for (size_t i = 0; i < count; i++) {
+        publish_fact(facts, ranked[i].fact);
     }
-    qsort_r(facts->operators, facts->operator_count, sizeof(*facts->operators), compare_facts,
-            (void *)(uintptr_t)state->analyzer->trace);
+    ks_free(ranked);
     return KS_OK;
 }
 

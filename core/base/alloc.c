@@ -156,3 +156,21 @@ void ks_pages_unmap(void *ptr, size_t size)
         munmap(ptr, round_to_pages(size));
     }
 }
+
+void *ks_hash_alloc(size_t count, size_t size)
+{
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        return NULL;
+    }
+    return bytes >= HUGE_PAGE_SIZE ? ks_pages_map(bytes) : ks_alloc(count, size);
+}
+
+void ks_hash_free(void *ptr, size_t count, size_t size)
+{
+    if (count * size >= HUGE_PAGE_SIZE) {
+        ks_pages_unmap(ptr, count * size);
+    } else {
+        ks_free(ptr);
+    }
+}

@@ -15,6 +15,11 @@ void ks_free(void *ptr);
 void *ks_pages_map(size_t size);
 void ks_pages_unmap(void *ptr, size_t size);
 
+/* Zeroed memory for a hash table, whose entries are read anywhere: pages of its own from 2 MiB on.
+ * NULL when it overflows or does not fit; to be freed with the same numbers. */
+void *ks_hash_alloc(size_t count, size_t size);
+void ks_hash_free(void *ptr, size_t count, size_t size);
+
 /* Test door: the `at`-th call from now fails (1 = the next); 0 switches it off. */
 void ks_alloc_fail_at(int64_t at, bool for_ever);
 /* Calls made since the last ks_alloc_fail_at, and blocks that are live now. */

@@ -5,38 +5,16 @@
 #include "base/alloc.h"
 #include "base/seed.h"
 
-enum {
-    CAPACITY_MIN = 16,
-    PAGES_SIZE_MIN = 2 * 1024 * 1024, /* from here on huge pages: keys lie anywhere */
-};
+enum { CAPACITY_MIN = 16 };
 
 void ks_map_init(struct ks_map *map)
 {
     *map = (struct ks_map){.seed = ks_seed_random()};
 }
 
-static struct ks_map_entry *new_entries(size_t capacity)
-{
-    size_t bytes = 0;
-    if (__builtin_mul_overflow(capacity, sizeof(struct ks_map_entry), &bytes)) {
-        return NULL;
-    }
-    return bytes >= PAGES_SIZE_MIN ? ks_pages_map(bytes) : ks_alloc(1, bytes);
-}
-
-static void free_entries(struct ks_map *map)
-{
-    size_t bytes = map->capacity * sizeof(*map->entries);
-    if (bytes >= PAGES_SIZE_MIN) {
-        ks_pages_unmap(map->entries, bytes);
-    } else {
-        ks_free(map->entries);
-    }
-}
-
 void ks_map_release(struct ks_map *map)
 {
-    free_entries(map);
+    ks_hash_free(map->entries, map->capacity, sizeof(*map->entries));
     *map = (struct ks_map){.seed = map->seed};
 }
 
@@ -78,7 +56,7 @@ uint64_t *ks_map_find(const struct ks_map *map, uint64_t a, uint64_t b)
 static bool grow(struct ks_map *map)
 {
     size_t capacity = map->capacity == 0 ? CAPACITY_MIN : map->capacity * 2;
-    struct ks_map_entry *entries = new_entries(capacity);
+    struct ks_map_entry *entries = ks_hash_alloc(capacity, sizeof(struct ks_map_entry));
     if (!entries) {
         return false;
     }
@@ -91,7 +69,7 @@ static bool grow(struct ks_map *map)
             *probe(entries, capacity, map->seed, old->a, old->b) = *old;
         }
     }
-    free_entries(map);
+    ks_hash_free(map->entries, map->capacity, sizeof(*map->entries));
     map->entries = entries;
     map->capacity = capacity;
     return true;

@@ -18,10 +18,11 @@ enum {
 #endif
 enum { RECENT_COUNT = 1 << RECENT_BITS };
 
-/* Half of the hash stands beside the id, so that a wrong slot is nearly never followed. */
+/* The hash stands beside the id: a wrong slot is nearly never followed, and a table that grows
+ * needs no text. Of 2^32 hashes a million texts share a hundred, each for a comparison more. */
 struct slot {
     uint32_t id; /* 0: free */
-    uint32_t check;
+    uint32_t hash;
 };
 
 /* A string seen lately. Traces repeat few names, so most lookups end here, without a hash of the
@@ -54,7 +55,7 @@ enum ks_status ks_strpool_create(struct ks_strpool **out, struct ks_err *err)
     ks_arena_init(&pool->bytes);
     pool->seed = ks_seed_random();
     pool->strings = ks_alloc(STRINGS_MIN, sizeof(*pool->strings));
-    pool->slots = ks_alloc(SLOTS_MIN, sizeof(*pool->slots));
+    pool->slots = ks_hash_alloc(SLOTS_MIN, sizeof(*pool->slots));
     if (!pool->strings || !pool->slots) {
         goto failed;
     }
@@ -119,26 +120,25 @@ void ks_strpool_destroy(struct ks_strpool *pool)
     }
     ks_arena_release(&pool->bytes);
     ks_free(pool->strings);
-    ks_free(pool->slots);
+    ks_hash_free(pool->slots, pool->slot_count, sizeof(*pool->slots));
     ks_free(pool);
 }
 
 /* The slot of `s`, or the free one where it belongs; the table is never full. */
-static struct slot *find_slot(const struct ks_strpool *pool, struct ks_str s, uint64_t hash)
+static struct slot *find_slot(const struct ks_strpool *pool, struct ks_str s, uint32_t hash)
 {
     size_t mask = pool->slot_count - 1;
-    uint32_t check = (uint32_t)(hash >> 32);
-    for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
+    for (size_t i = hash & mask;; i = (i + 1) & mask) {
         struct slot *slot = &pool->slots[i];
-        if (slot->id == 0 || (slot->check == check && ks_str_equal(pool->strings[slot->id], s))) {
+        if (slot->id == 0 || (slot->hash == hash && ks_str_equal(pool->strings[slot->id], s))) {
             return slot;
         }
     }
 }
 
-static uint64_t hash_of(const struct ks_strpool *pool, struct ks_str s)
+static uint32_t hash_of(const struct ks_strpool *pool, struct ks_str s)
 {
-    return XXH3_64bits_withSeed(s.ptr, s.len, pool->seed);
+    return (uint32_t)XXH3_64bits_withSeed(s.ptr, s.len, pool->seed);
 }
 
 static enum ks_status grow_strings(struct ks_strpool *pool, struct ks_err *err)
@@ -157,21 +157,23 @@ static enum ks_status grow_strings(struct ks_strpool *pool, struct ks_err *err)
 static enum ks_status grow_slots(struct ks_strpool *pool, struct ks_err *err)
 {
     size_t slot_count = pool->slot_count * 2;
-    struct slot *slots = ks_alloc(slot_count, sizeof(*slots));
+    struct slot *slots = ks_hash_alloc(slot_count, sizeof(*slots));
     if (!slots) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot grow string pool: slots=%zu",
                        slot_count);
     }
     size_t mask = slot_count - 1;
-    for (uint32_t id = 1; id < pool->count; id++) {
-        uint64_t hash = hash_of(pool, pool->strings[id]);
-        size_t i = (size_t)hash & mask;
-        while (slots[i].id != 0) {
-            i = (i + 1) & mask;
+    for (size_t old = 0; old < pool->slot_count; old++) {
+        struct slot slot = pool->slots[old];
+        if (slot.id != 0) {
+            size_t i = slot.hash & mask;
+            while (slots[i].id != 0) {
+                i = (i + 1) & mask;
+            }
+            slots[i] = slot;
         }
-        slots[i] = (struct slot){id, (uint32_t)(hash >> 32)};
     }
-    ks_free(pool->slots);
+    ks_hash_free(pool->slots, pool->slot_count, sizeof(*pool->slots));
     pool->slots = slots;
     pool->slot_count = slot_count;
     return KS_OK;
@@ -229,7 +231,7 @@ static size_t recent_index(struct ks_str s, uint64_t first, uint64_t last)
 static enum ks_status intern_slowly(struct ks_strpool *pool, struct ks_str s, uint32_t *id,
                                     struct ks_err *err)
 {
-    uint64_t hash = hash_of(pool, s);
+    uint32_t hash = hash_of(pool, s);
     struct slot *slot = find_slot(pool, s, hash);
     if (slot->id != 0) {
         *id = slot->id;
@@ -245,7 +247,7 @@ static enum ks_status intern_slowly(struct ks_strpool *pool, struct ks_str s, ui
     *id = pool->count++;
     pool->strings[*id] = (struct ks_str){bytes, s.len};
     slot = find_slot(pool, s, hash); // reserve_one may have moved the table
-    *slot = (struct slot){*id, (uint32_t)(hash >> 32)};
+    *slot = (struct slot){*id, hash};
     return KS_OK;
 }
 

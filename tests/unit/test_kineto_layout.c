@@ -1,5 +1,5 @@
-/* Goal: learned texts are found where they stand and nowhere else, and the vector form
- * of the look agrees with its scalar twin. Method: texts that differ in one byte, and random ones. */
+/* Goal: learned texts are found where they stand and nowhere else, and the vector form of the look
+ * agrees with its scalar twin. Method: texts that differ in one byte, and random ones. */
 #include "read/kineto_layout.h"
 
 #include <stdio.h>
