@@ -167,11 +167,13 @@ def test_timed_calls(engine):
         return seconds
 
     timed = engine.TimedCall(work)
+    began = time.perf_counter()
     assert timed(0.02) == 0.02 and timed(seconds=0.01) == 0.01
     with pytest.raises(KeyError):
         timed(0.01, fail=True)
+    took = time.perf_counter() - began
     total_ns, calls = timed.take()
-    assert calls == 3 and sum(spent) <= total_ns / 1e9 <= sum(spent) + 0.02
+    assert calls == 3 and sum(spent) <= total_ns / 1e9 <= took
     assert timed.take() == (0, 0)
     assert timed.__wrapped__ is work and timed.__name__ == "work" and timed.__doc__ is not None
     with pytest.raises(TypeError):
@@ -181,9 +183,11 @@ def test_timed_calls(engine):
 
 def test_a_call_inside_itself_counts_once(engine):
     timed = engine.TimedCall(lambda depth: time.sleep(0.01) or (depth and timed(depth - 1)))
+    began = time.perf_counter()
     timed(2)
+    took = time.perf_counter() - began
     total_ns, calls = timed.take()
-    assert calls == 1 and total_ns >= 30_000_000
+    assert calls == 1 and 0.03 <= total_ns / 1e9 <= took  # not 0.06: 3, 2 and 1 rests
 
 
 def test_stub_names_what_there_is(engine):

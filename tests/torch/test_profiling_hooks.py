@@ -3,6 +3,7 @@ modules that sleep for known times, also where they share an input; runs without
 
 import copy
 import gc
+import time
 import weakref
 
 import pytest
@@ -10,8 +11,6 @@ from naps import Naps
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
-
-SLACK_S = 0.03  # a loaded machine wakes late
 
 
 class Nap(torch.autograd.Function):
@@ -50,28 +49,29 @@ class Attention(torch.nn.Module):
         return x + self.q(x) * self.k(x) + self.v(x)
 
 
-def close(seconds, wanted):
-    return wanted <= seconds <= wanted + SLACK_S
-
-
 def test_modules_that_share_an_input_have_their_own_times(ks, naps):
+    """Each holds its own rests. The three do not overlap, so together they fit into the whole, as
+    they would not if one held the rests of another."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), Attention(naps), torch.nn.Linear(4, 1))
+    walls = {"forward": 0.0, "backward": 0.0}
     with ks.TorchProfilingHooks() as hooks:
         hooks.register_model_hooks(model)
         for _ in range(2):
-            model(torch.randn(3, 4)).sum().backward()
+            began = time.perf_counter()
+            loss = model(torch.randn(3, 4)).sum()
+            between = time.perf_counter()
+            loss.backward()
+            walls["forward"] += between - began
+            walls["backward"] += time.perf_counter() - between
     times = hooks.get_times()
-    for name in "qkv":
-        for way in ("forward", "backward"):
-            got = times[f"1.{name}"][way]
-            assert got["count"] == 2
-            assert close(got["total"], naps.total(f"{name} {way}")), (name, way, got)
-    for way in ("forward", "backward"):
-        inner = sum(naps.total(f"{name} {way}") for name in "qkv")
-        assert close(times["1"][way]["total"], inner) and close(
-            times["Sequential"][way]["total"], inner
-        )
-    assert times["0"]["backward"]["total"] < SLACK_S  # its input needs no gradient
+    for way, wall in walls.items():
+        own = {name: times[f"1.{name}"][way] for name in "qkv"}
+        for name, got in own.items():
+            assert got["count"] == 2 and got["total"] >= naps.total(f"{name} {way}"), (name, way)
+        inner = sum(got["total"] for got in own.values())
+        assert inner <= times["1"][way]["total"] <= times["Sequential"][way]["total"] <= wall
+        others = times["0"][way]["total"] + times["2"][way]["total"]
+        assert times["1"][way]["total"] + others <= wall  # one after the other
 
 
 def test_regions_lie_inside_each_other(ks, naps, tmp_path):
@@ -82,14 +82,14 @@ def test_regions_lie_inside_each_other(ks, naps, tmp_path):
     hooks.cleanup()
     regions = {row["name"]: row for row in ks.open(tmp_path).regions}
     for way in ("forward", "backward"):
-        inner = sum(naps.total(f"{name} {way}") for name in "qkv")
-        total = regions[f"{way}_Sleepy"]["total_ns"] / 1e9
-        assert regions[f"{way}_Sleepy"]["calls"] == 3 and close(total, inner)
-        outer = regions[f"{way}_Attention"]
-        assert close(outer["total_ns"] / 1e9, inner)
-        assert outer["self_ns"] <= SLACK_S * 1e9  # what is inside is not its own
-        assert regions[f"{way}_Sequential"]["total_ns"] >= outer["total_ns"]
-        assert outer["category"] == f"{way}_pass"
+        inner, outer, whole = (
+            regions[f"{way}_{name}"] for name in ("Sleepy", "Attention", "Sequential")
+        )
+        assert inner["calls"] == 3 and inner["category"] == f"{way}_pass"
+        assert inner["total_ns"] / 1e9 >= sum(naps.total(f"{name} {way}") for name in "qkv")
+        assert outer["self_ns"] == outer["total_ns"] - inner["total_ns"]
+        linear = regions[f"{way}_Linear"]
+        assert whole["self_ns"] == whole["total_ns"] - outer["total_ns"] - linear["total_ns"]
 
 
 def train(model, steps=4):
@@ -190,7 +190,7 @@ def test_a_graph_that_is_kept_runs_twice(ks, naps):
     loss.backward(retain_graph=True)
     loss.backward()
     got = hooks.get_times()["again"]["backward"]
-    assert got["count"] == 2 and close(got["total"], naps.total("a backward"))
+    assert got["count"] == 2 and got["total"] >= naps.total("a backward")
 
 
 @pytest.mark.parametrize("order", ["hooks first", "compile first"])
