@@ -1,6 +1,6 @@
 """Goal: snapshots are torch's own numbers, and copies between devices are counted with their bytes.
-Method: torch's functions replaced by known numbers where there is no GPU; the "meta" device, which
-every machine has; sizes by hand. tests/device has the same on a GPU."""
+Method: torch's functions of a GPU replaced by known numbers, so that nothing here says that the
+snapshots are right on one; the "meta" device, which every machine has; sizes by hand."""
 
 import time
 

@@ -210,6 +210,28 @@ def test_losses_of_a_training_are_bit_identical(make, ks):
     assert loop["name"] == "losses" and loop["performance_monitoring"]["memory"]["mean"] > 0
 
 
+def test_gradients_are_those_of_one_step(make):
+    """With one batch again and again, and weights that stay, each step has the same gradient."""
+    seen = []
+
+    class Watching(torch.optim.SGD):
+        def step(self, closure=None):
+            seen.append([p.grad.clone() for g in self.param_groups for p in g["params"]])
+            return super().step(closure)
+
+    torch.manual_seed(1)
+    model = nn.Linear(6, 3)
+    batch = (torch.ones(4, 6), torch.tensor([0, 1, 2, 0]))
+    optimizer = Watching(model.parameters(), lr=0.0)
+    make().profile_training_pipeline(model, [batch] * 4, 4, optimizer=optimizer)
+    wanted = torch.autograd.grad(
+        nn.functional.cross_entropy(model(batch[0]), batch[1]), list(model.parameters())
+    )
+    assert len(seen) >= 8
+    for grads in seen:
+        assert all(map(torch.equal, grads, wanted))
+
+
 def test_random_numbers_of_an_epoch_are_those_without_profiling(make):
     model, loader = small_model(), small_loader(shuffle=True)
     torch.manual_seed(9)
