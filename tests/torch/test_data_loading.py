@@ -2,6 +2,8 @@
 and in workers, and changes nothing. Method: data sets that sleep for known times. On a busy machine
 sleeps last longer, so each part holds its sleeps, and all parts fit into the time that passed."""
 
+import gc
+import multiprocessing
 import random
 import time
 
@@ -163,6 +165,14 @@ def test_spawned_workers(profile):
     assert stats["total_batches"] == SIZE // BATCH
     assert stats["parts"]["transform"]["min"] >= BATCH * CHANGE_S
     assert stats["transforms"]["0:Rest"]["min"] >= BATCH * CHANGE_S
+
+
+def test_no_worker_stays(profile):
+    """Fewer batches than there are, from workers that would wait for the next epoch."""
+    loader = data.DataLoader(Slow(), batch_size=2, num_workers=2, persistent_workers=True)
+    assert profile(loader, 3)["total_batches"] == 3
+    gc.collect()
+    assert multiprocessing.active_children() == [] and loader._iterator is None
 
 
 def test_steps_of_a_compose_and_data_sets_in_data_sets(profile):

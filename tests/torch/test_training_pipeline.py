@@ -221,6 +221,7 @@ def test_gradients_are_those_of_one_step(make):
 
     torch.manual_seed(1)
     model = nn.Linear(6, 3)
+    model.weight.grad = torch.ones_like(model.weight)  # what the program had is no part of them
     batch = (torch.ones(4, 6), torch.tensor([0, 1, 2, 0]))
     optimizer = Watching(model.parameters(), lr=0.0)
     make().profile_training_pipeline(model, [batch] * 4, 4, optimizer=optimizer)
@@ -387,7 +388,7 @@ def test_switches(make):
     assert report["model_optimizations"]["suggested"] == []
 
 
-def test_functions(make):
+def test_functions(make, ks):
     kept = []
 
     def inner(size):
@@ -407,6 +408,8 @@ def test_functions(make):
     assert rows["outer"]["total_time"] <= result["execution_time"]
     with pytest.raises(ZeroDivisionError):
         profiler.profile_function(lambda: 1 / 0)
+    with ks.FunctionProfiler(), pytest.raises(RuntimeError, match="another one is on"):
+        profiler.profile_function(len, [1])
     assert profiler.profile_function(len, [1])["result"] == 1
 
 

@@ -58,7 +58,7 @@ class CodeProfiler:
         execution_time: seconds. memory_delta: MB by which resident memory of the process grew.
         hot_functions: [{name, file, line, calls, own_time, total_time}], most own_time first (20 at
         most), counted call by call, which makes Python calls slower. result: what it returned. An
-        exception passes; ValueError when another profiler sees the calls already.
+        exception passes; RuntimeError when another profiler sees the calls already.
         """
         calls = kinetoscope.FunctionProfiler()
         with self._alone():

@@ -4,6 +4,7 @@
 common. It computes nothing; kinetoscope.open reads the folder.
 """
 
+import contextlib
 import gzip
 import json
 import os
@@ -101,6 +102,14 @@ class TraceSession:
             members = {"cut_step": self._step_count}
             profiler.add_metadata_json("kinetoscope", json.dumps(members))
         profiler.stop()
+
+    def drop(self):
+        """Stops what runs, after a failure; what that raises changes nothing any more."""
+        profiler, self._profiler = self._profiler, None
+        if profiler is not None:
+            profiler.on_trace_ready = None
+            with contextlib.suppress(Exception):
+                profiler.stop()
 
     def _save(self, profiler):
         name = f"{socket.gethostname()}_{os.getpid()}.{time.time_ns()}{self._suffix}"

@@ -67,6 +67,7 @@ class Pipeline:
         with record_function("memory_transfer"):
             batch = batch if self._device is None else move(batch, self._device)
         inputs, target = _split(batch)
+        self.model.zero_grad(set_to_none=True)
         with record_function("forward_pass") if self.has_forward_region else _nothing():
             output = call_model(self.model, inputs)
         with record_function("loss_computation"):
@@ -78,7 +79,6 @@ class Pipeline:
         if self.optimizer is not None:
             with record_function("optimizer_step"):
                 self.optimizer.step()
-        self.model.zero_grad(set_to_none=True)
 
     def _loss(self, output, target):
         self.loss_kind, loss = _loss_of(self.loss_fn, output, target)
