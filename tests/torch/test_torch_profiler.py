@@ -147,3 +147,45 @@ def test_profile_and_handler(ks, tmp_path):
     assert len(ks.open(tmp_path / "d").steps) == 1 and not ks.is_recording()
     with pytest.raises(OSError):
         ks.handler("/proc/nowhere")
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Traces cannot be written, and leave a part behind."""
+
+    def export(profiler, path):
+        with open(path, "w") as file:
+            file.write("{")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", export)
+
+
+def test_a_full_disk_does_not_end_the_loop(ks, make, tmp_path, full_disk, caplog):
+    steps = []
+
+    def loop(recording):
+        for step in range(6):
+            work()
+            recording.step()
+            steps.append(step)
+
+    with pytest.raises(OSError, match="No space"), ks.profile(tmp_path, schedule="1:1:1:1") as p:
+        loop(p)
+    assert steps == list(range(6)) and not torch.autograd._profiler_enabled()
+    profiler = make(profiler_schedule="1:1:1:1").pytorch_profiler
+    with pytest.raises(OSError, match="No space"), profiler.record(tmp_path):
+        loop(profiler)
+    assert len(steps) == 12 and not profiler.has_recording
+    schedule = torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
+    with torch.profiler.profile(schedule=schedule, on_trace_ready=ks.handler(tmp_path)) as theirs:
+        loop(theirs)
+    assert len(steps) == 18 and "A trace is missing" in caplog.text
+    assert not list(tmp_path.glob("*.json*")) and not ks.is_recording()
+
+
+def test_the_exception_of_the_block_is_the_one_that_passes(ks, make, tmp_path, full_disk):
+    with pytest.raises(KeyError), ks.profile(tmp_path):
+        raise KeyError("planted")
+    with pytest.raises(KeyError), make().pytorch_profiler.record(tmp_path):
+        raise KeyError("planted")

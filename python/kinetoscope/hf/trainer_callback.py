@@ -59,7 +59,7 @@ class KinetoscopeCallback(TrainerCallback):
         try:
             action(*args)
         except Exception as failure:
-            LOG.warning("Profiling ended: %s: %s", type(failure).__name__, failure)
+            LOG.warning("Not profiled: %s: %s", type(failure).__name__, failure)
             self.failure = failure
             session, self._session = self._session, None
             if session is not None:

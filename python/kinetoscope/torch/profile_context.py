@@ -1,7 +1,7 @@
 """kinetoscope.profile and kinetoscope.handler: the two shortest ways to a report."""
 
 import kinetoscope
-from kinetoscope.torch.trace_session import TraceSession, activities, make_folder
+from kinetoscope.torch.trace_session import LOG, TraceSession, activities, make_folder
 
 
 class profile:  # noqa: N801 - used as torch.profiler.profile is
@@ -18,7 +18,8 @@ class profile:  # noqa: N801 - used as torch.profiler.profile is
     a recording is on already. Other arguments are those of torch.profiler.profile.
 
     RuntimeError when a torch profiler runs already; OSError when the folder cannot be written.
-    An exception of the block passes, and what was recorded until then is kept.
+    An exception of the block passes, and what was recorded until then is kept. What fails in
+    step(), as a full disk, ends the recording; the block goes on, and its end raises it.
     """
 
     def __init__(
@@ -88,7 +89,15 @@ def handler(folder):
     """For torch.profiler.profile(on_trace_ready=kinetoscope.handler(folder)).
 
     Each trace is written into the folder, which kinetoscope.open and `kscope report` read. OSError
-    when the folder cannot be written, already here.
+    when the folder cannot be written, already here; what fails later is logged to "kinetoscope", so
+    that the program's loop goes on.
     """
     session = TraceSession(make_folder(folder))
-    return session._save
+
+    def save(profiler):
+        try:
+            session.save(profiler)
+        except Exception as failure:
+            LOG.warning("A trace is missing: %s: %s", type(failure).__name__, failure)
+
+    return save

@@ -83,9 +83,13 @@ class PyTorchProfiler:
         self._session = session
         try:
             yield session
-        finally:
+        except BaseException:
             self._session = None
-            session.stop()
+            with contextlib.suppress(Exception):  # that of the block is the one that counts
+                session.stop()
+            raise
+        self._session = None
+        session.stop()
 
     def step(self):
         """Says that a step has ended. RuntimeError while nothing is recorded."""

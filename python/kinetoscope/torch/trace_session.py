@@ -7,12 +7,15 @@ common. It computes nothing; kinetoscope.open reads the folder.
 import contextlib
 import gzip
 import json
+import logging
 import os
 import shutil
 import socket
 import time
 
 import torch
+
+LOG = logging.getLogger("kinetoscope")
 
 
 def make_folder(path):
@@ -67,6 +70,9 @@ class TraceSession:
     RuntimeError when a profiler runs already: torch has one for a process. `handler` is called with
     the torch.profiler.profile of each window when its trace is written; its export_chrome_trace
     then gives a copy, for torch writes a trace only once.
+
+    What fails between start() and stop(), as a full disk, ends the recording and is logged, so that
+    the program's loop goes on; stop() raises it.
     """
 
     def __init__(self, folder, schedule="RECORD_AND_SAVE", handler=None, suffix="", **options):
@@ -78,30 +84,41 @@ class TraceSession:
         self._schedule = schedule_of(schedule)
         self._profiler = None
         self._step_count = 0
+        self._failure = None
 
     def start(self):
         if is_profiling():
             raise RuntimeError("a torch profiler is running already: there is one for a process")
+        self._failure = None
         self._profiler = torch.profiler.profile(
-            schedule=self._schedule, on_trace_ready=self._save, **self._options
+            schedule=self._schedule, on_trace_ready=self.save, **self._options
         )
         self._profiler.start()
 
     def step(self):
         """Ends a step: the next one begins."""
         self._step_count += 1
-        self._profiler.step()
+        if self._profiler is None:
+            return
+        try:
+            self._profiler.step()
+        except Exception as failure:
+            LOG.warning("Profiling ended: %s: %s", type(failure).__name__, failure)
+            self._failure = failure
+            self.drop()
 
     def stop(self):
-        """Ends the last window. Does nothing when nothing runs."""
+        """Ends the last window, and raises what failed since start()."""
         profiler, self._profiler = self._profiler, None
-        if profiler is None:
-            return
-        if self._step_count > 0 and is_profiling():
-            # What came behind the last step is none of its own.
-            members = {"cut_step": self._step_count}
-            profiler.add_metadata_json("kinetoscope", json.dumps(members))
-        profiler.stop()
+        if profiler is not None:
+            if self._step_count > 0 and is_profiling():
+                # What came behind the last step is none of its own.
+                members = {"cut_step": self._step_count}
+                profiler.add_metadata_json("kinetoscope", json.dumps(members))
+            profiler.stop()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
 
     def drop(self):
         """Stops what runs, after a failure; what that raises changes nothing any more."""
@@ -111,10 +128,16 @@ class TraceSession:
             with contextlib.suppress(Exception):
                 profiler.stop()
 
-    def _save(self, profiler):
+    def save(self, profiler):
+        """Writes the trace of a window, whole or not at all."""
         name = f"{socket.gethostname()}_{os.getpid()}.{time.time_ns()}{self._suffix}"
         path = os.path.join(self.folder, name + ".pt.trace.json")
-        profiler.export_chrome_trace(path)
+        try:
+            profiler.export_chrome_trace(path + ".tmp")
+            os.replace(path + ".tmp", path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path + ".tmp")
         self.paths.append(path)
         if self._handler is None:
             return
