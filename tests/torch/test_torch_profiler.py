@@ -56,9 +56,10 @@ def test_summary_is_that_of_torch(recorded):
 
 def test_tables(recorded):
     profiler, averages = recorded
-    table = profiler.table(sort_by="self_cpu_time_total", row_limit=1)
-    ops = [row for row in averages.values() if not row.key.startswith("ProfilerStep")]
-    assert max(ops, key=lambda row: row.self_cpu_time_total).key in table
+    # By calls, for whose time is the longest depends on what else the machine does.
+    _, first, *_ = profiler.table(sort_by="count", row_limit=1).splitlines()
+    name, calls = first.split()[:2]
+    assert averages[name].count == int(calls) == max(row.count for row in averages.values())
     assert re.search(r"\[8, 16\]", profiler.table(group_by_input_shape=True, row_limit=500))
     with pytest.raises(ValueError, match="self_cpu_ns"):
         profiler.table(sort_by="nothing")
