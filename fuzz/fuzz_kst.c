@@ -109,6 +109,8 @@ static void add_step(struct ks_trace_builder *builder, uint32_t process, uint32_
             number + 1);
     add_gpu(builder, "ncclDevKernel", KS_CATEGORY_KERNEL, 9, at + 650, number + 3);
     mark.name = name_of(builder, "counter");
+    mark.unit = name_of(builder, "unit");
+    mark.values = name_of(builder, "{}");
     must(ks_trace_builder_memory(builder, &memory, NULL));
     must(ks_trace_builder_mark(builder, &mark, NULL));
 }

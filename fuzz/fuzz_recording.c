@@ -15,11 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/crc32c.h"
 #include "base/err.h"
 #include "check_sealed.h"
 #include "dump_trace.h"
 #include "read_bytes.h"
+#include "wire/crc32c.h"
 #include "wire/recording.h"
 
 enum { SLOTS_MAX = 6, SIZE_MAX_ALL = KS_WIRE_HEADER_SIZE + SLOTS_MAX * KS_WIRE_SLOT_SIZE };
@@ -63,7 +63,7 @@ static void fix_items(char *payload, size_t size)
         if (item.word == 0 || length > size - at - sizeof(item)) {
             return;
         }
-        item.crc = ks_crc32c(0, payload + at + sizeof(item), length);
+        item.crc = ks_wire_crc32c(0, payload + at + sizeof(item), length);
         memcpy(payload + at, &item, sizeof(item));
         at += sizeof(item) + (length + 7) / 8 * 8;
         at = at < size ? at : size;
@@ -84,8 +84,8 @@ static void fix_slot(char *slot, uint32_t index, uint8_t how, size_t size)
     if (how & FIX_CHECKSUM) {
         head.is_sealed = 1;
         head.size = size > sizeof(head) ? (uint32_t)(size - sizeof(head)) : 0;
-        head.crc = ks_crc32c(0, slot + sizeof(head), head.size);
-        head.crc = ks_crc32c(head.crc, &head, offsetof(struct ks_wire_slot, size));
+        head.crc = ks_wire_crc32c(0, slot + sizeof(head), head.size);
+        head.crc = ks_wire_crc32c(head.crc, &head, offsetof(struct ks_wire_slot, size));
     }
     memcpy(slot, &head, sizeof(head));
 }
@@ -103,7 +103,7 @@ static size_t unpack(struct packed packed, char *to)
     size_t size = take_part(&packed, to, KS_WIRE_HEADER_SIZE, &how);
     memcpy(&header, to, sizeof(header));
     if (how & FIX_CHECKSUM) {
-        header.crc = ks_crc32c(0, to, offsetof(struct ks_wire_header, crc));
+        header.crc = ks_wire_crc32c(0, to, offsetof(struct ks_wire_header, crc));
         memcpy(to, &header, sizeof(header));
     }
     to += KS_WIRE_HEADER_SIZE;

@@ -127,7 +127,8 @@ enum ks_wire_item_kind {
     KS_WIRE_NOTE = 10,   /* u32 string id of a key, u32 string id of a text: said about the run */
     KS_WIRE_FUNCTIONS = 11, /* struct ks_wire_functions: what the function profiler was like */
     KS_WIRE_SAMPLER =
-        12, /* struct ks_wire_sampler: counts of the stack sampler, the last one holds */
+        12,            /* struct ks_wire_sampler: counts of the stack sampler, the last one holds */
+    KS_WIRE_UNIT = 13, /* u32 site of a counter, u32 string id of its unit */
 };
 
 struct ks_wire_item {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "capture/monitor/gpu_source.h"
 #include "capture/monitor/group_source.h"
@@ -36,6 +37,7 @@ struct work {
 
 static struct monitor {
     uint32_t user_count; /* that started it and have not stopped it */
+    pid_t pid;           /* of the process that started it */
     _Atomic uint32_t rate_hz;
     bool has_thread;
     bool has_gpu_thread;
@@ -67,11 +69,12 @@ int64_t ks_system_monitor_now_ns(void)
 
 /* Counts what the calling thread has used since its clock stood at `cpu_from_ns`, and gives where
  * it stands now. */
-static int64_t look_around(struct work *work, int64_t cpu_from_ns)
+static int64_t look_around(struct work *work, bool is_last, int64_t cpu_from_ns)
 {
     int error = errno;
     (void)pthread_mutex_lock(&monitor.looking);
     work->look.count = 0;
+    work->look.is_last = is_last;
     work->look.now_ns = ks_system_monitor_now_ns();
     ks_process_source_look(&work->process, &work->look);
     ks_group_source_look(&work->group, &work->look);
@@ -88,14 +91,21 @@ static int64_t look_around(struct work *work, int64_t cpu_from_ns)
 
 static void look_once(struct work *work)
 {
-    (void)look_around(work, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+    (void)look_around(work, false, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
+/* For somebody who stops: what is looked at less often ends now, too. */
+static void look_last(struct work *work)
+{
+    (void)look_around(work, true, clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
 /* The driver may take its time: on a thread of its own, and a caller's only where there is none. */
-static int64_t look_at_gpus(struct work *work, int64_t cpu_from_ns)
+static int64_t look_at_gpus(struct work *work, bool is_last, int64_t cpu_from_ns)
 {
     int error = errno;
     work->gpu_look.count = 0;
+    work->gpu_look.is_last = is_last;
     work->gpu_look.now_ns = ks_system_monitor_now_ns();
     ks_gpu_source_look(&work->gpus, &work->gpu_look);
     if (work->gpu_look.count > 0) {
@@ -137,7 +147,7 @@ static void *run(void *unused)
             atomic_fetch_add(&monitor.late, 1);
         }
         looked_ns = now_ns - due_ns < interval_ns ? due_ns : now_ns;
-        cpu_ns = look_around(monitor.work, cpu_ns);
+        cpu_ns = look_around(monitor.work, false, cpu_ns);
     }
 }
 
@@ -151,11 +161,11 @@ static void *run_gpus(void *unused)
     while (work->gpus.count > 0 && !atomic_load(&monitor.is_ending)) {
         uint32_t rate_hz = atomic_load(&monitor.rate_hz);
         int64_t interval_ns = NS_PER_S / (rate_hz < GPU_RATE_MAX ? rate_hz : GPU_RATE_MAX);
-        cpu_ns = look_at_gpus(work, cpu_ns);
+        cpu_ns = look_at_gpus(work, false, cpu_ns);
         wait_until(&monitor.gpu_wake, work->gpu_look.now_ns + interval_ns);
     }
     if (work->gpus.count > 0) {
-        (void)look_at_gpus(work, cpu_ns);
+        (void)look_at_gpus(work, true, cpu_ns);
     }
     ks_gpu_source_close(&work->gpus);
     return NULL;
@@ -189,13 +199,10 @@ static void close_sources(struct work *work)
     ks_rdma_source_close(&work->rdma);
 }
 
-/* The child has our memory, as it was in the middle of a look, but not our threads. The files that
- * it inherited tell of its parent. */
-static void forget_in_child(void)
+/* A child has our memory, as it was in the middle of a look, but not our threads. The files that it
+ * inherited tell of its parent. */
+static void forget(void)
 {
-    if (monitor.user_count > 0 && monitor.work) {
-        close_sources(monitor.work);
-    }
     monitor.user_count = 0;
     monitor.has_thread = monitor.has_gpu_thread = false;
     monitor.is_child |= monitor.has_gpus;
@@ -203,6 +210,23 @@ static void forget_in_child(void)
     if (monitor.work) {
         (void)munmap(monitor.work, sizeof(*monitor.work));
         monitor.work = NULL;
+    }
+}
+
+static void forget_in_child(void)
+{
+    if (monitor.user_count > 0 && monitor.work) {
+        close_sources(monitor.work);
+    }
+    forget();
+}
+
+/* A child of the bare system call comes here without its handlers, and may share the table of
+ * files with its parent. */
+static void look_whether_child(void)
+{
+    if (monitor.user_count > 0 && monitor.pid != getpid()) {
+        forget();
     }
 }
 
@@ -232,7 +256,7 @@ static void stop_gpus(void)
         (void)pthread_join(monitor.gpu_thread, NULL);
         monitor.has_gpu_thread = false;
     } else if (monitor.has_gpus) {
-        (void)look_at_gpus(monitor.work, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+        (void)look_at_gpus(monitor.work, true, clock_ns(CLOCK_THREAD_CPUTIME_ID));
         ks_gpu_source_close(&monitor.work->gpus);
     }
     monitor.has_gpus = false;
@@ -250,7 +274,7 @@ static void start_gpus(void)
     } else {
         monitor.has_gpus = true;
         ks_gpu_source_open(&monitor.work->gpus);
-        (void)look_at_gpus(monitor.work, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+        (void)look_at_gpus(monitor.work, false, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     }
 }
 
@@ -323,6 +347,7 @@ int ks_system_monitor_start(const struct ks_system_monitor_options *options,
     if (options->rate_hz > KS_MONITOR_RATE_MAX) {
         return refuse(reason, "The system monitor looks 1 to 100 times a second.");
     }
+    look_whether_child();
     bool was_on = monitor.user_count > 0;
     if ((was_on ? speed_up(options->rate_hz) : begin(options, reason)) != 0) {
         return -1;
@@ -342,36 +367,46 @@ int ks_system_monitor_start(const struct ks_system_monitor_options *options,
         start_gpus();
     }
     monitor.user_count++;
+    monitor.pid = getpid();
     return 0;
 }
 
 void ks_system_monitor_stop(void)
 {
-    if (monitor.user_count == 0 || --monitor.user_count > 0) {
+    look_whether_child();
+    if (monitor.user_count == 0) {
         return;
     }
-    stop_threads();
-    look_once(monitor.work);
-    close_sources(monitor.work);
+    monitor.user_count--;
+    if (monitor.user_count == 0) {
+        stop_threads();
+    }
+    look_last(monitor.work);
+    if (monitor.user_count == 0) {
+        close_sources(monitor.work);
+    }
 }
 
 bool ks_system_monitor_is_on(void)
 {
+    look_whether_child();
     return monitor.user_count > 0;
 }
 
 void ks_system_monitor_look(void)
 {
+    look_whether_child();
     if (monitor.user_count > 0) {
         look_once(monitor.work);
     }
     if (monitor.user_count > 0 && monitor.has_gpus && !monitor.has_gpu_thread) {
-        (void)look_at_gpus(monitor.work, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+        (void)look_at_gpus(monitor.work, false, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     }
 }
 
 void ks_system_monitor_end(void)
 {
+    look_whether_child();
     monitor.user_count = monitor.user_count > 0 ? 1 : 0;
     ks_system_monitor_stop();
 }

@@ -38,6 +38,7 @@ static struct sampler {
     pthread_t thread;
     sem_t wake; /* posted: the end */
     bool is_on;
+    pid_t pid;   /* of the process that started it: a bare clone() calls no handler */
     bool was_on; /* in the parent, before the fork */
     bool has_fork_handler;
     struct counts counts;
@@ -385,11 +386,21 @@ int ks_stack_sampler_start(const struct ks_python_layout *layout, uint32_t rate_
         return refuse(reason, "The stack sampler could not start its thread.");
     }
     sampler.is_on = true;
+    sampler.pid = getpid();
     return 0;
+}
+
+static void look_whether_child(void)
+{
+    if (sampler.is_on && sampler.pid != getpid()) {
+        forget_in_child();
+        sampler.was_on = false; // its thread would need memory, which may be locked for ever
+    }
 }
 
 void ks_stack_sampler_stop(void)
 {
+    look_whether_child();
     if (sampler.is_on) {
         (void)sem_post(&sampler.wake);
         (void)pthread_join(sampler.thread, NULL);
@@ -401,6 +412,7 @@ void ks_stack_sampler_stop(void)
 
 bool ks_stack_sampler_is_on(void)
 {
+    look_whether_child();
     return sampler.is_on;
 }
 

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "capture/shared/checksum.h"
 #include "capture/shared/recording_file.h"
 #include "capture/shared/ticks.h"
+#include "wire/crc32c.h"
 
 void ks_items_init(struct ks_items *items,
                    struct ks_wire_slot *(*take)(uint32_t sequence, uint64_t lost))
@@ -47,7 +47,7 @@ bool ks_items_put(struct ks_items *items, enum ks_wire_item_kind kind, const voi
     if (size > 0) {
         memcpy(head + 1, payload, size);
     }
-    head->crc = ks_capture_crc32c(0, payload, size);
+    head->crc = ks_wire_crc32c(0, payload, size);
     __atomic_store_n(&head->word, (uint32_t)kind << 24 | (uint32_t)size, __ATOMIC_RELEASE);
     items->used += (uint32_t)room;
     return true;

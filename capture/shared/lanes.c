@@ -11,7 +11,8 @@ static __thread struct ks_lane *own __attribute__((tls_model("initial-exec")));
 
 static struct ks_lane *lanes;
 static uint32_t lane_count;
-static uint32_t look_from; /* where to look for one whose thread is gone */
+static uint32_t lane_first; /* those before may be somebody's whose thread is not known */
+static uint32_t look_from;  /* where to look for one whose thread is gone */
 static pthread_key_t key;
 static bool has_key;
 static void (*on_thread_end)(struct ks_lane *lane);
@@ -49,9 +50,9 @@ static bool is_gone(const struct ks_lane *lane)
 static struct ks_lane *find_free(void)
 {
     enum { LOOKS = 64 };
-    for (int i = 0; i < LOOKS && lane_count > 0; i++) {
+    for (int i = 0; i < LOOKS && lane_count > lane_first; i++) {
         struct ks_lane *lane = &lanes[look_from];
-        look_from = (look_from + 1) % lane_count;
+        look_from = look_from + 1 < lane_count ? look_from + 1 : lane_first;
         if (is_gone(lane)) {
             return lane;
         }
@@ -67,6 +68,8 @@ struct ks_lane *ks_lane_take(bool is_tsc, void (*close)(struct ks_lane *lane))
         if (at == MAP_FAILED) {
             return NULL;
         }
+        /* A child finds windows without room, and so comes to us before it writes. */
+        (void)madvise(at, KS_LANES_MAX * sizeof(*lanes), MADV_WIPEONFORK);
         lanes = at;
     }
     struct ks_lane *lane = find_free();
@@ -82,16 +85,18 @@ struct ks_lane *ks_lane_take(bool is_tsc, void (*close)(struct ks_lane *lane))
     return lane;
 }
 
-void ks_lanes_after_fork(void)
+void ks_lanes_after_fork(bool is_own, bool is_tsc)
 {
     for (uint32_t i = 0; i < lane_count; i++) {
-        struct ks_lane *lane = &lanes[i];
-        bool is_own = lane == own;
-        bool is_tsc = lane->window.is_tsc;
-        *lane = (struct ks_lane){0};
-        if (is_own) {
-            lane->window.is_tsc = is_tsc;
-            lane->tid = (uint32_t)gettid();
+        if (lanes[i].tid != 0) { // older kernels leave it the parent's
+            lanes[i] = (struct ks_lane){0};
         }
     }
+    if (is_own && own) {
+        own->window.is_tsc = is_tsc;
+        own->tid = (uint32_t)gettid();
+    }
+    lane_first = is_own ? lane_first : lane_count;
+    look_from = lane_first;
+    has_key = has_key && is_own; // setting a key may take memory
 }

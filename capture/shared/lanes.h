@@ -27,7 +27,8 @@ struct ks_lane *ks_lane_take(bool is_tsc, void (*close)(struct ks_lane *lane));
 struct ks_lane *ks_lane_at(uint32_t index);
 /* Called when a thread ends that has a lane. */
 void ks_lanes_on_thread_end(void (*callback)(struct ks_lane *lane));
-/* In a child after a fork: only the forking thread's lane is somebody's. */
-void ks_lanes_after_fork(void);
+/* In a child: only the thread's lane that made it is somebody's. `is_own` says that the caller is
+ * this thread; where nobody knows which it is, no lane from before is given out again. */
+void ks_lanes_after_fork(bool is_own, bool is_tsc);
 
 #endif

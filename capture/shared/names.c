@@ -89,6 +89,66 @@ uint32_t ks_names_site(struct ks_names *names, struct ks_name_site site, bool *i
     return names->site_count;
 }
 
+/* Pages that nobody touches again are zero. */
+static void clear(uint32_t *slots, size_t count)
+{
+    (void)madvise(slots, count * sizeof(*slots), MADV_DONTNEED);
+}
+
+static uint32_t free_slot(const uint32_t *slots, uint32_t mask, uint32_t hash)
+{
+    uint32_t at = hash & mask;
+    while (slots[at]) {
+        at = (at + 1) & mask;
+    }
+    return at;
+}
+
+/* Texts lie one behind the other, which those do not that were never finished. */
+static void mend_texts(struct ks_names *names)
+{
+    const uint32_t mask = 2 * KS_NAMES_TEXTS_MAX - 1;
+    uint32_t count = 0;
+    names->byte_count = 0;
+    clear(names->text_slots, (size_t)mask + 1);
+    for (; count < names->text_count && count < KS_NAMES_TEXTS_MAX; count++) {
+        struct ks_name_text text = names->texts[count];
+        if (text.offset != names->byte_count || text.length > KS_NAMES_TEXT_MAX ||
+            text.length > BYTES_MAX - text.offset) {
+            break;
+        }
+        uint32_t hash = hash_of(names->bytes + text.offset, text.length);
+        names->text_slots[free_slot(names->text_slots, mask, hash)] = count + 1;
+        names->byte_count += text.length;
+    }
+    names->text_count = count;
+}
+
+static bool is_text_id(const struct ks_names *names, uint32_t id)
+{
+    return id >= 1 && id <= names->text_count;
+}
+
+void ks_names_mend(struct ks_names *names)
+{
+    const uint32_t mask = 2 * KS_NAMES_SITES_MAX - 1;
+    uint32_t count = 0;
+    if (!names->bytes) {
+        return;
+    }
+    mend_texts(names);
+    clear(names->site_slots, (size_t)mask + 1);
+    for (; count < names->site_count && count < KS_NAMES_SITES_MAX; count++) {
+        const struct ks_name_site *site = &names->sites[count];
+        if (!is_text_id(names, site->name) || !is_text_id(names, site->category)) {
+            break;
+        }
+        names->site_slots[free_slot(names->site_slots, mask, hash_of(site, sizeof(*site)))] =
+            count + 1;
+    }
+    names->site_count = count;
+}
+
 const char *ks_names_bytes(const struct ks_names *names, uint32_t id, uint32_t *length)
 {
     *length = names->texts[id - 1].length;

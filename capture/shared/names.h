@@ -40,6 +40,8 @@ bool ks_names_init(struct ks_names *names);
 /* The id, 0: no room. `*is_new`: nobody has asked for it before. */
 uint32_t ks_names_text(struct ks_names *names, const char *text, size_t length, bool *is_new);
 uint32_t ks_names_site(struct ks_names *names, struct ks_name_site site, bool *is_new);
+/* In a child that was made while another thread was in here: drops what is half there. */
+void ks_names_mend(struct ks_names *names);
 const char *ks_names_bytes(const struct ks_names *names, uint32_t id, uint32_t *length);
 
 #endif

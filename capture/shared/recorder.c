@@ -1,5 +1,10 @@
-/* The lock is held on all slow paths and over a fork. A thread that is about to take it notes so,
- * that a signal handler which records then loses its event instead of waiting for ever. */
+/* The lock is held on all slow paths and over a fork(). A thread that is about to take it notes so,
+ * that a signal handler which records then loses its event instead of waiting for ever.
+ *
+ * A child of the bare system call, or of _Fork(), runs no handler. It has no mark (fork_mark.h),
+ * and its lanes are without room (lanes.c). So its first event, or whatever else it asks us, comes
+ * to `is_own_process`, which makes it a process of its own: the lock is as it happened to be held,
+ * names may be half there, and malloc's locks may be held for ever, so that it gets no keeper. */
 #include "capture/shared/recorder.h"
 
 #include <errno.h>
@@ -9,6 +14,7 @@
 #include <unistd.h>
 
 #include "capture/shared/bus_guard.h"
+#include "capture/shared/fork_mark.h"
 #include "capture/shared/items.h"
 #include "capture/shared/keeper.h"
 #include "capture/shared/lanes.h"
@@ -17,32 +23,93 @@
 #include "capture/shared/small_file.h"
 #include "capture/shared/ticks.h"
 
-enum { FOLDER_SIZE = 3072, FULL_SLOTS_MAX = 256, SEALED_AT_ONCE = 16 };
+enum {
+    FOLDER_SIZE = 3072,
+    FULL_SLOTS_MAX = 256,
+    SEALED_AT_ONCE = 16,
+    NOTES_MAX = 16,
+    NS_PER_S = 1000000000,
+};
+
+/* String ids. */
+struct note {
+    uint32_t key;
+    uint32_t text;
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ks_recording_file file = {.fd = -1};
 static struct ks_items items;
 static struct ks_names names;
+static struct note notes[NOTES_MAX]; /* of this process */
+static uint32_t note_count;
 static char folder[FOLDER_SIZE];
 static struct ks_capture_options wanted;
 static _Atomic bool is_on;
 static bool wants_file; /* a child that has recorded nothing yet */
 static bool is_full;    /* until the keeper has looked again */
 static bool is_tsc;
-static _Atomic uint32_t generation;
-static uint32_t numbers; /* of lanes, given out in this file */
+static bool has_mark;       /* the kernel tells children */
+static uint32_t generation; /* what the mark says; 0 before the first start */
+static bool is_bare;        /* a child, or of one, that no handler saw: takes no memory */
+static pid_t file_pid;      /* of the process that made the file */
+static uint32_t numbers;    /* of lanes, given out in this file */
 /* Full slots whose checksum the keeper will write: it takes a tenth of the time of a region. */
 static struct ks_wire_slot *full_slots[FULL_SLOTS_MAX];
 static uint32_t full_count;
 static uint64_t lost_before; /* by files that are closed */
+static int64_t looked_ns;    /* the last time without a keeper */
+static bool is_fork_inside; /* a signal handler forks while its thread has the lock, and keeps it */
 static struct ks_lane no_lane;
 
 static __thread volatile int is_inside __attribute__((tls_model("initial-exec")));
 
+static void next_generation(void)
+{
+    ks_fork_mark_set(++generation);
+}
+
+/* What a child has to forget of its parent. The mark comes last: others wait for it. */
+static void begin_child(void)
+{
+    const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    lock = fresh;
+    is_inside = 0;
+    is_fork_inside = false;
+    wants_file = wants_file || atomic_load(&is_on);
+    atomic_store(&is_on, false);
+    full_count = 0;
+    ks_keeper_forget();
+    ks_lanes_after_fork(!is_bare, is_tsc);
+    wanted.worker = -1; /* these two: what it is it will say itself */
+    note_count = 0;
+    next_generation();
+}
+
+/* False in a signal handler of the thread that does this at the moment. */
+static bool adopt(void)
+{
+    if (!ks_fork_mark_claim()) {
+        return ks_fork_mark_wait();
+    }
+    int error = errno;
+    is_bare = true;
+    ks_names_mend(&names);
+    ks_recording_file_leave(&file);
+    begin_child();
+    errno = error;
+    return true;
+}
+
+static bool is_own_process(void)
+{
+    return __builtin_expect(!ks_fork_mark_is_lost(), 1) || adopt();
+}
+
 /* False in a signal handler that came while its thread is in here. */
 static bool enter(void)
 {
-    if (is_inside) {
+    if (!is_own_process() || is_inside) {
         return false;
     }
     is_inside = 1;
@@ -97,7 +164,7 @@ static void seal_some(uint32_t count)
 
 static bool is_open(const struct ks_lane *lane)
 {
-    return lane->slot && lane->generation == atomic_load(&generation);
+    return lane->slot && lane->generation == generation;
 }
 
 /* The thread of the lane is through with its slot. */
@@ -144,15 +211,33 @@ static uint64_t written_behind_seal(const struct ks_lane *lane)
 
 static void join_file(struct ks_lane *lane)
 {
-    uint32_t now = atomic_load(&generation);
-    if (lane->generation != now) {
+    if (lane->generation != generation) {
         lane->lost = written_behind_seal(lane);
         lost_before += lane->lost;
-        lane->generation = now;
+        lane->generation = generation;
+        lane->tid = (uint32_t)gettid();
+        lane->window.is_tsc = is_tsc; // which the lanes of a child have lost
         lane->number = ++numbers;
         lane->sequence = 0;
         lane->dropped_depth = 0;
         lane->slot = NULL;
+    }
+}
+
+static void look_after(void)
+{
+    is_full = false;
+    ks_items_put_clock(&items, is_tsc);
+    ks_recording_file_header(&file)->heartbeat_unix_ns = (uint64_t)ks_clock_ns(CLOCK_REALTIME);
+}
+
+/* Once a second, where no keeper does it. */
+static void look_after_alone(void)
+{
+    int64_t now_ns = ks_keeper_is_there() ? looked_ns : ks_clock_ns(CLOCK_MONOTONIC);
+    if (now_ns - looked_ns >= NS_PER_S) {
+        looked_ns = now_ns;
+        look_after();
     }
 }
 
@@ -161,6 +246,7 @@ static struct ks_wire_event *open_slot(struct ks_lane *lane)
 {
     join_file(lane);
     leave_slot(lane);
+    look_after_alone();
     lane->window.next = lane->window.end = NULL;
     struct ks_wire_slot *slot = take_slot(KS_WIRE_EVENTS, lane->number, lane->sequence, lane->lost);
     if (!slot) {
@@ -199,6 +285,13 @@ static void put_names(void)
     }
 }
 
+static void put_notes(void)
+{
+    for (uint32_t i = 0; i < note_count; i++) {
+        ks_items_put(&items, KS_WIRE_NOTE, &notes[i], sizeof(notes[i]));
+    }
+}
+
 static struct ks_wire_slot *take_items_slot(uint32_t sequence, uint64_t lost)
 {
     return take_slot(KS_WIRE_ITEMS, 1, sequence, lost);
@@ -211,15 +304,20 @@ static int begin(char reason[KS_CAPTURE_REASON_SIZE])
     if (ks_recording_file_create(&file, &wanted, reason) != 0) {
         return -1;
     }
-    atomic_fetch_add(&generation, 1);
+    file_pid = getpid();
+    looked_ns = ks_clock_ns(CLOCK_MONOTONIC);
+    next_generation();
     numbers = 1; /* that of items */
     full_count = 0;
     ks_items_init(&items, take_items_slot);
     ks_items_put_clock(&items, is_tsc);
     put_names();
+    put_notes();
     ks_bus_guard_set(&file, &is_on);
     atomic_store(&is_on, true);
-    ks_keeper_start();
+    if (!is_bare) {
+        ks_keeper_start();
+    }
     return 0;
 }
 
@@ -247,10 +345,7 @@ int ks_recorder_look_after(void)
     int fd = -1;
     if (enter()) {
         if (atomic_load(&is_on)) {
-            is_full = false;
-            ks_items_put_clock(&items, is_tsc);
-            ks_recording_file_header(&file)->heartbeat_unix_ns =
-                (uint64_t)ks_clock_ns(CLOCK_REALTIME);
+            look_after();
             fd = file.fd;
         }
         leave();
@@ -283,13 +378,16 @@ static void end(void)
     ks_items_close(&items);
     __atomic_store_n(&ks_recording_file_header(&file)->state, (uint32_t)KS_WIRE_CLOSED,
                      __ATOMIC_RELEASE);
-    atomic_fetch_add(&generation, 1);
+    next_generation();
     ks_recording_file_close(&file);
 }
 
 /* A child begins a file of its own when it has something to say. */
 static bool is_ready(void)
 {
+    if (!is_own_process()) {
+        return false;
+    }
     if (atomic_load(&is_on)) {
         return true;
     }
@@ -306,9 +404,6 @@ static bool is_ready(void)
 
 /* ------------------------------------------------------------------ fork */
 
-/* Set by a signal handler that forks while its thread has the lock, which it keeps. */
-static bool is_fork_inside;
-
 static void before_fork(void)
 {
     is_fork_inside = !enter();
@@ -322,20 +417,13 @@ static void after_fork_in_parent(void)
     is_fork_inside = false;
 }
 
+/* A handler that ran before this one, or of a signal, may have recorded: then all is done. */
 static void after_fork_in_child(void)
 {
-    const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    lock = fresh;
-    is_inside = 0;
-    is_fork_inside = false;
-    wants_file = wants_file || atomic_load(&is_on);
-    atomic_store(&is_on, false);
-    atomic_fetch_add(&generation, 1);
-    full_count = 0;
-    ks_recording_file_forget(&file);
-    ks_keeper_forget();
-    ks_lanes_after_fork();
-    wanted.worker = -1; /* what it is it will say itself */
+    if (!has_mark || ks_fork_mark_is_lost()) {
+        ks_recording_file_forget(&file);
+        begin_child();
+    }
 }
 
 static void prepare(void)
@@ -343,6 +431,8 @@ static void prepare(void)
     static bool is_prepared;
     if (!is_prepared) {
         is_prepared = true;
+        has_mark = ks_fork_mark_init();
+        next_generation();
         is_tsc = ks_ticks_are_tsc();
         ks_lanes_on_thread_end(end_thread);
         (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
@@ -422,7 +512,7 @@ void ks_capture_turn_off(const char *reason)
 
 bool ks_capture_is_on(void)
 {
-    return atomic_load(&is_on) || wants_file;
+    return is_own_process() && (atomic_load(&is_on) || wants_file);
 }
 
 const char *ks_capture_path(void)
@@ -432,7 +522,7 @@ const char *ks_capture_path(void)
 
 uint32_t ks_capture_generation(void)
 {
-    return atomic_load(&generation);
+    return is_own_process() ? ks_fork_mark_get() : 0;
 }
 
 uint64_t ks_capture_tick(void)
@@ -472,11 +562,20 @@ static bool is_end_of_lost(struct ks_lane *lane, unsigned kind)
     return is_end;
 }
 
+/* Which has something else in place of the tick. */
+static bool is_value(unsigned kind)
+{
+    return kind >= KS_WIRE_VALUE_INT && kind <= KS_WIRE_VALUE_TEXT;
+}
+
 static void write_slow(struct ks_lane *lane, uint64_t tick, uint64_t word)
 {
     unsigned kind = word >> 32 & 0xff;
     if (!is_ready()) {
         return;
+    }
+    if (lane->window.is_tsc != is_tsc && !is_value(kind)) {
+        tick = ks_ticks(is_tsc); // in a new child its lane said another clock
     }
     if (!enter()) {
         count_lost(lane);
@@ -515,6 +614,32 @@ bool ks_capture_item(enum ks_wire_item_kind kind, const void *payload, size_t si
     }
     errno = error;
     return is_there;
+}
+
+static void note(struct note wanted_note)
+{
+    uint32_t at = 0;
+    while (at < note_count && notes[at].key != wanted_note.key) {
+        at++;
+    }
+    if (at == NOTES_MAX || (at < note_count && notes[at].text == wanted_note.text)) {
+        return;
+    }
+    notes[at] = wanted_note;
+    note_count += at == note_count;
+    if (atomic_load(&is_on)) {
+        ks_items_put(&items, KS_WIRE_NOTE, &wanted_note, sizeof(wanted_note));
+    }
+}
+
+void ks_capture_note(uint32_t key, uint32_t text)
+{
+    int error = errno;
+    if (key != 0 && text != 0 && enter()) {
+        note((struct note){key, text});
+        leave();
+    }
+    errno = error;
 }
 
 static uint32_t text_id(const char *text, size_t length)
@@ -580,8 +705,11 @@ struct ks_wire_node *ks_capture_nodes(uint32_t *index)
     return slot ? (struct ks_wire_node *)(void *)(slot + 1) : NULL;
 }
 
-/* Only improves what is there: it says that the process ended as it should. */
+/* Only improves what is there: it says that the process ended as it should. A child that shares our
+ * memory may come here, too, while we go on. */
 __attribute__((destructor)) static void end_with_the_process(void)
 {
-    ks_capture_stop();
+    if (file_pid == getpid()) {
+        ks_capture_stop();
+    }
 }

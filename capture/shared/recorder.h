@@ -3,8 +3,8 @@
  * libkscope_capture.so, which is never unloaded, so that they share it.
  *
  * Nothing here raises, prints, ends the program, changes errno or takes memory by malloc once it
- * has started. Any failure turns it off and leaves a reason in the file. A fork gives the child a
- * file of its own at its first event; the parent's is not mapped there. */
+ * has started. Any failure turns it off and leaves a reason in the file. A child, by fork() or by
+ * the bare system call, gets a file of its own at its first event; the parent's is not mapped. */
 #ifndef KS_CAPTURE_SHARED_RECORDER_H
 #define KS_CAPTURE_SHARED_RECORDER_H
 
@@ -62,6 +62,10 @@ KS_CAPTURE_API uint64_t ks_capture_tick(void);
 KS_CAPTURE_API uint32_t ks_capture_string(const char *text, size_t length);
 KS_CAPTURE_API uint32_t ks_capture_site(const char *name, size_t name_length, const char *category,
                                         size_t category_length);
+
+/* Says something of this process by two texts, a key and what it is: in its file, and in each file
+ * that it begins later; begins none. What came last holds; children say their own. */
+KS_CAPTURE_API void ks_capture_note(uint32_t key, uint32_t text);
 
 /* Writes one item from any thread, at most 4096 bytes of payload. False: lost, and counted. */
 KS_CAPTURE_API bool ks_capture_item(enum ks_wire_item_kind kind, const void *payload, size_t size);

@@ -5,13 +5,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "capture/shared/checksum.h"
 #include "capture/shared/small_file.h"
 #include "capture/shared/ticks.h"
+#include "wire/crc32c.h"
 
 enum { PIECE_SIZE = 1 << 20, BYTES_AHEAD = 4 << 20 };
 
@@ -38,12 +39,36 @@ static bool may_grow_to(uint64_t size)
            (limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur);
 }
 
+static bool is_file(const struct ks_recording_file *file, int fd)
+{
+    struct stat there;
+    return fd >= 0 && fstat(fd, &there) == 0 && there.st_dev == file->device &&
+           there.st_ino == file->inode;
+}
+
+/* Daemons close all descriptors that there are, and get the same numbers for files of their own. */
+static bool have_descriptor(struct ks_recording_file *file)
+{
+    if (is_file(file, file->fd)) {
+        return true;
+    }
+    file->fd = open(file->path, O_RDWR | O_CLOEXEC);
+    if (is_file(file, file->fd)) {
+        return true;
+    }
+    if (file->fd >= 0) {
+        (void)close(file->fd);
+    }
+    file->fd = -1;
+    return false;
+}
+
 /* Space first: a hole in a mapped file on a full disk would be a SIGBUS at the first store. */
 static bool grow(struct ks_recording_file *file)
 {
     uint64_t from = file->bytes_mapped;
     uint64_t size = from + PIECE_SIZE <= file->bytes_max ? PIECE_SIZE : file->bytes_max - from;
-    if (size == 0 || !may_grow_to(from + size) ||
+    if (size == 0 || !may_grow_to(from + size) || !have_descriptor(file) ||
         posix_fallocate(file->fd, (off_t)from, (off_t)size) != 0) {
         return false;
     }
@@ -111,8 +136,8 @@ void ks_recording_file_seal(struct ks_wire_slot *slot)
 {
     struct ks_wire_slot head = *slot;
     head.is_sealed = 1;
-    uint32_t crc = ks_capture_crc32c(0, slot + 1, head.size);
-    slot->crc = ks_capture_crc32c(crc, &head, offsetof(struct ks_wire_slot, size));
+    uint32_t crc = ks_wire_crc32c(0, slot + 1, head.size);
+    slot->crc = ks_wire_crc32c(crc, &head, offsetof(struct ks_wire_slot, size));
     __atomic_store_n(&slot->is_sealed, (uint16_t)1, __ATOMIC_RELEASE);
 }
 
@@ -169,7 +194,7 @@ static void fill_header(struct ks_wire_header *header, const struct ks_capture_o
     }
     describe_program(header->program, sizeof(header->program));
     header->tick_khz = ks_ticks_khz(is_tsc);
-    header->crc = ks_capture_crc32c(0, header, offsetof(struct ks_wire_header, crc));
+    header->crc = ks_wire_crc32c(0, header, offsetof(struct ks_wire_header, crc));
 }
 
 /* FOLDER/HOST-START-PID.ksrec; what is being made has a name that nobody looks for. */
@@ -219,6 +244,15 @@ static void give_up(struct ks_recording_file *file)
     *file = (struct ks_recording_file){.fd = -1};
 }
 
+static bool note_which(struct ks_recording_file *file)
+{
+    struct stat own = {0};
+    bool is_known = fstat(file->fd, &own) == 0;
+    file->device = own.st_dev;
+    file->inode = own.st_ino;
+    return is_known;
+}
+
 int ks_recording_file_create(struct ks_recording_file *file,
                              const struct ks_capture_options *options,
                              char reason[KS_CAPTURE_REASON_SIZE])
@@ -234,7 +268,7 @@ int ks_recording_file_create(struct ks_recording_file *file,
     }
     memcpy(temporary, file->path, sizeof(temporary));
     file->fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file->fd < 0) {
+    if (file->fd < 0 || !note_which(file)) {
         return fail(reason, "cannot make a file in the folder", errno);
     }
     if (map_first(file, reason)) {
@@ -278,7 +312,7 @@ void ks_recording_file_unhook(struct ks_recording_file *file)
 
 void ks_recording_file_close(struct ks_recording_file *file)
 {
-    if (file->fd >= 0) {
+    if (have_descriptor(file)) {
         /* Nobody has an address behind the last slot. */
         off_t used = (off_t)offset_of(ks_recording_file_header(file)->slot_count);
         int unchanged = ftruncate(file->fd, used);
@@ -290,9 +324,14 @@ void ks_recording_file_close(struct ks_recording_file *file)
 
 void ks_recording_file_forget(struct ks_recording_file *file)
 {
-    if (file->fd >= 0) {
+    if (is_file(file, file->fd)) {
         (void)close(file->fd);
     }
+    ks_recording_file_leave(file);
+}
+
+void ks_recording_file_leave(struct ks_recording_file *file)
+{
     file->fd = -1;
     file->base = NULL;
     file->bytes_mapped = 0;

@@ -5,12 +5,15 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "capture/shared/recorder.h"
 
 struct ks_recording_file {
     char path[4096];
-    int fd;             /* -1: no file */
+    int fd;       /* -1: no file */
+    dev_t device; /* these two: which file it is; a program may close what it did not open */
+    ino_t inode;
     char *base;         /* of the reserved addresses; the header lies there */
     uint64_t bytes_max; /* reserved */
     _Atomic uint64_t bytes_mapped;
@@ -43,5 +46,7 @@ void ks_recording_file_unhook(struct ks_recording_file *file);
 void ks_recording_file_close(struct ks_recording_file *file);
 /* After a fork the child has no such file any more: its addresses are not mapped. */
 void ks_recording_file_forget(struct ks_recording_file *file);
+/* The same where the parent may have the very descriptor: clone() can share the table of them. */
+void ks_recording_file_leave(struct ks_recording_file *file);
 
 #endif

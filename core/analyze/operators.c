@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/grow.h"
+#include "base/map.h"
 #include "measure/sum.h"
 
 enum { NONE = UINT32_MAX, SEARCH_MAX = 256, COMPACT_DEPTH = 64 };

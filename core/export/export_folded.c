@@ -398,7 +398,6 @@ enum ks_status ks_export_folded(const struct ks_view *view, const struct ks_expo
     struct folder folder = {.facts = view->facts, .weight = options->weight};
     KS_TRY(ks_row_filter_init(&folder.filter, view, options, err));
     ks_text_init(&folder.scratch);
-    ks_map_init(&folder.device_time.by_id);
     enum ks_status status = fold(&folder, write, user, err);
     ks_device_time_release(&folder.device_time);
     ks_row_names_release(&folder.names);

@@ -18,7 +18,13 @@
 
 #define KS_LOG_DOMAIN "export"
 
-enum { TRACK_NAME = 2, TRACK_COUNTER = 8, COUNTER_UNIT = 3, UNIT_BYTES = 3 };
+enum {
+    TRACK_NAME = 2,
+    TRACK_COUNTER = 8,
+    COUNTER_UNIT = 3,
+    COUNTER_UNIT_NAME = 6,
+    UNIT_BYTES = 3,
+};
 
 struct perfetto {
     const struct ks_view *view;
@@ -96,12 +102,17 @@ static void put_known(struct ks_perfetto_out *out, enum ks_perfetto_arg arg, int
 static void put_slice_args(struct ks_perfetto_out *out, const struct ks_slice_cols *col, size_t i)
 {
     bool is_python = col->category[i] == KS_CATEGORY_PYTHON;
+    bool is_region = col->category[i] == KS_CATEGORY_REGION;
     put_known(out, KS_ARG_EXTERNAL_ID, col->ext_id[i]);
     put_known(out, KS_ARG_CORRELATION, col->corr[i]);
     put_known(out, KS_ARG_SEQUENCE, col->seq[i]);
     ks_perfetto_arg_text(out, KS_ARG_SHAPES, (struct ks_strid){col->dims[i]});
-    ks_perfetto_arg_text(out, KS_ARG_TYPES, (struct ks_strid){col->types[i]});
-    ks_perfetto_arg_text(out, is_python ? KS_ARG_CALL_FROM : KS_ARG_CONCRETE,
+    ks_perfetto_arg_text(out, is_region ? KS_ARG_LABEL : KS_ARG_TYPES,
+                         (struct ks_strid){col->types[i]});
+    ks_perfetto_arg_text(out,
+                         is_python   ? KS_ARG_CALL_FROM
+                         : is_region ? KS_ARG_VALUES
+                                     : KS_ARG_CONCRETE,
                          (struct ks_strid){col->concrete[i]});
     if (col->flags[i] & KS_SLICE_UNFINISHED) {
         ks_perfetto_arg_number(out, KS_ARG_UNFINISHED, 1);
@@ -293,6 +304,7 @@ struct counter {
     uint32_t series;
     uint64_t what; /* COUNTER_MARK and the name, or the device of memory */
     bool is_bytes;
+    struct ks_strid unit; /* 0: the file says none */
 };
 
 enum { COUNTER_MARK = 40, COUNTER_UUID = 60 }; /* bits */
@@ -319,6 +331,8 @@ static enum ks_status find_counter(struct perfetto *p, const struct counter *cou
     ks_proto_begin(proto, TRACK_COUNTER);
     if (counter->is_bytes) {
         ks_proto_number(proto, COUNTER_UNIT, UNIT_BYTES);
+    } else if (counter->unit.v != 0) {
+        ks_proto_text(proto, COUNTER_UNIT_NAME, ks_view_str(p->view, counter->unit));
     }
     ks_proto_end(proto);
     return ks_perfetto_track_end(&p->out, err);
@@ -383,12 +397,17 @@ static enum ks_status put_mark(struct perfetto *p, const struct ks_mark_cols *co
         return KS_OK;
     }
     if (!(col->flags[i] & KS_MARK_COUNTER)) {
-        return ks_perfetto_instant(&p->out, ks_perfetto_uuid(track, KS_PERFETTO_WORK),
-                                   col->start_ns[i], id, err);
+        ks_perfetto_instant_begin(&p->out, ks_perfetto_uuid(track, KS_PERFETTO_WORK),
+                                  col->start_ns[i], id);
+        ks_perfetto_arg_text(&p->out, KS_ARG_LABEL, (struct ks_strid){col->series[i]});
+        ks_perfetto_arg_text(&p->out, KS_ARG_VALUES, (struct ks_strid){col->values[i]});
+        return ks_perfetto_instant_end(&p->out, err);
     }
     uint64_t uuid = 0;
-    struct counter counter = {
-        .track = track, .series = col->series[i], .what = (uint64_t)1 << COUNTER_MARK | id.v};
+    struct counter counter = {.track = track,
+                              .series = col->series[i],
+                              .what = (uint64_t)1 << COUNTER_MARK | id.v,
+                              .unit = {col->unit[i]}};
     ks_text_reset(name);
     ks_text_append_str(name, ks_view_str(p->view, id));
     if (col->series[i] != 0) {

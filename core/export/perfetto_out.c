@@ -58,6 +58,8 @@ static const char *const arg_names[KS_ARG_COUNT] = {
     [KS_ARG_GROUP] = "Process Group Name",
     [KS_ARG_RANKS] = "Process Group Ranks",
     [KS_ARG_DTYPE] = "dtype",
+    [KS_ARG_LABEL] = "category",
+    [KS_ARG_VALUES] = "values",
     [KS_ARG_IN_ELEMENTS] = "In msg nelems",
     [KS_ARG_OUT_ELEMENTS] = "Out msg nelems",
     [KS_ARG_GROUP_SIZE] = "Group size",
@@ -255,11 +257,15 @@ void ks_perfetto_flow(struct ks_perfetto_out *out, uint64_t id)
     ks_proto_fixed64(&out->proto, EVENT_FLOW, id);
 }
 
-enum ks_status ks_perfetto_instant(struct ks_perfetto_out *out, uint64_t uuid, int64_t at_ns,
-                                   struct ks_strid name, struct ks_err *err)
+void ks_perfetto_instant_begin(struct ks_perfetto_out *out, uint64_t uuid, int64_t at_ns,
+                               struct ks_strid name)
 {
     struct ks_proto_out *proto = begin_event(out, TYPE_INSTANT, uuid, at_ns);
     ks_proto_number(proto, EVENT_NAME, use_name(out, NAMES_EVENT, KNOWN_EVENT, name));
+}
+
+enum ks_status ks_perfetto_instant_end(struct ks_perfetto_out *out, struct ks_err *err)
+{
     return end_event(out, err);
 }
 

@@ -34,6 +34,8 @@ enum ks_perfetto_arg {
     KS_ARG_IN_ELEMENTS,
     KS_ARG_OUT_ELEMENTS,
     KS_ARG_GROUP_SIZE,
+    KS_ARG_LABEL,
+    KS_ARG_VALUES,
     KS_ARG_COUNT,
 };
 
@@ -99,8 +101,11 @@ enum ks_status ks_perfetto_lanes_close(struct ks_perfetto_out *out, struct ks_pe
                                        struct ks_err *err) KS_MUST_CHECK;
 void ks_perfetto_lanes_release(struct ks_perfetto_lanes *lanes);
 
-enum ks_status ks_perfetto_instant(struct ks_perfetto_out *out, uint64_t uuid, int64_t at_ns,
-                                   struct ks_strid name, struct ks_err *err) KS_MUST_CHECK;
+/* An instant: begin, then arguments, then end. */
+void ks_perfetto_instant_begin(struct ks_perfetto_out *out, uint64_t uuid, int64_t at_ns,
+                               struct ks_strid name);
+enum ks_status ks_perfetto_instant_end(struct ks_perfetto_out *out, struct ks_err *err)
+    KS_MUST_CHECK;
 enum ks_status ks_perfetto_counter(struct ks_perfetto_out *out, uint64_t uuid, int64_t at_ns,
                                    double value, struct ks_err *err) KS_MUST_CHECK;
 

@@ -313,6 +313,9 @@ static const struct ks_scan_column mark_columns[] = {
     NAME(MARK),
     TEXT("series", KS_MARK_COL_series, TEXT, "counters: which of several values"),
     REAL("value", KS_MARK_COL_value, "counters: the value"),
+    TEXT("unit", KS_MARK_COL_unit, TEXT, "counters of recordings: the unit of the value"),
+    TEXT("mark_values", KS_MARK_COL_values, TEXT,
+         "instants of recordings: what the program attached, as JSON"),
     FLAG("is_counter", KS_MARK_COL_flags, KS_MARK_COUNTER, "1: a sample of a counter"),
 };
 

@@ -112,6 +112,7 @@ enum {
     SOURCE_CYCLE,
     SOURCE_HOST,
     SOURCE_PID,
+    SOURCE_WORKER,
     SOURCE_ORIGIN,
     SOURCE_BASE,
     SOURCE_EVENTS,
@@ -134,6 +135,7 @@ static const struct ks_sql_column source_columns[] = {
     [SOURCE_CYCLE] = INTEGER("cycle", "window of its rank, from 0"),
     [SOURCE_HOST] = TEXT("host", "name of the machine"),
     [SOURCE_PID] = INTEGER("pid", "process, when kscope run recorded it"),
+    [SOURCE_WORKER] = INTEGER("worker", "recordings: number of the DataLoader worker"),
     [SOURCE_ORIGIN] = INTEGER("origin_ns", "Unix time of ts_ns 0; the same for all files"),
     [SOURCE_BASE] = INTEGER("base_ns", "Unix time of time 0 in the file"),
     [SOURCE_EVENTS] = INTEGER("events", "events that were kept"),
@@ -180,6 +182,7 @@ static enum ks_status source_cell(const void *user, uint64_t row, size_t column,
     case SOURCE_RUN: *out = ks_sql_integer(source->run); break;
     case SOURCE_CYCLE: *out = ks_sql_integer(source->cycle); break;
     case SOURCE_PID: *out = unless(source->pid, 0); break;
+    case SOURCE_WORKER: *out = unless(source->worker, -1); break;
     case SOURCE_ORIGIN: *out = ks_sql_integer(ks_trace_origin_ns(trace)); break;
     case SOURCE_BASE:
         *out = source->has_base ? ks_sql_integer(source->base_ns) : (struct ks_sql_value){0};

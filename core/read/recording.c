@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/crc32c.h"
 #include "base/err.h"
 #include "base/grow.h"
+#include "wire/crc32c.h"
 
 static const uint32_t SLOT_MAGIC = KS_WIRE_SLOT_MAGIC;
 
@@ -85,6 +85,8 @@ static void close_recording(void *state)
     ks_free(r->slots);
     ks_map_release(&r->ids);
     ks_free(r->sites);
+    ks_free(r->units);
+    ks_free(r->notes);
     ks_free(r->metrics);
     ks_free(r->codes);
     ks_free(r->stacks);
@@ -112,7 +114,7 @@ static enum ks_status take_header(struct recording *r, const char *bytes, struct
     size_t crc_at = offsetof(struct ks_wire_header, crc);
     memcpy(&r->header, bytes, sizeof(r->header));
     r->has_header = true;
-    r->is_header_good = ks_crc32c(0, bytes, crc_at) == r->header.crc;
+    r->is_header_good = ks_wire_crc32c(0, bytes, crc_at) == r->header.crc;
     if (r->is_header_good) {
         return check_version(&r->header, err);
     }
@@ -170,8 +172,8 @@ static bool is_sealed_well(const struct ks_wire_slot *head, const char *bytes, s
     if (head->size > size - KS_WIRE_SLOT_HEADER_SIZE) {
         return false;
     }
-    uint32_t crc = ks_crc32c(0, bytes + KS_WIRE_SLOT_HEADER_SIZE, head->size);
-    return ks_crc32c(crc, bytes, offsetof(struct ks_wire_slot, size)) == head->crc;
+    uint32_t crc = ks_wire_crc32c(0, bytes + KS_WIRE_SLOT_HEADER_SIZE, head->size);
+    return ks_wire_crc32c(crc, bytes, offsetof(struct ks_wire_slot, size)) == head->crc;
 }
 
 static bool is_slot_of(const struct ks_wire_slot *head, uint32_t index)

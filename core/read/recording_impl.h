@@ -28,12 +28,20 @@ struct recording_slot {
 struct recording_site {
     struct ks_strid name;
     struct ks_strid category;
+    struct ks_strid unit;
     uint32_t name_id;
     uint32_t category_id;
 };
 
+/* What is said of something by a text of the file. */
+struct recording_saying {
+    uint32_t of; /* a site, or the string id of a key */
+    uint32_t text_id;
+};
+
 struct recording_metric {
     struct ks_strid name;
+    struct ks_strid unit;
     struct ks_strid series;
     uint32_t name_id;
     uint32_t unit_id;
@@ -106,6 +114,12 @@ struct recording {
     struct recording_site *sites;
     size_t site_count;
     size_t site_capacity;
+    struct recording_saying *units;
+    size_t unit_count;
+    size_t unit_capacity;
+    struct recording_saying *notes;
+    size_t note_count;
+    size_t note_capacity;
     struct recording_metric *metrics;
     size_t metric_count;
     size_t metric_capacity;
@@ -140,7 +154,8 @@ enum ks_status recording_take_items(struct recording *r, const struct recording_
 /* When all slots were seen: samples of metrics become rows. */
 enum ks_status recording_take_timed(struct recording *r, const struct recording_slot *slot,
                                     const char *payload, struct ks_err *err) KS_MUST_CHECK;
-/* When all slots were seen: names of sites and metrics; those that are missing are made up. */
+/* When all slots were seen: names of sites and metrics; those that are missing are made up. What
+ * notes say of the process. */
 enum ks_status recording_name_all(struct recording *r, struct ks_err *err) KS_MUST_CHECK;
 /* A text of the file, or else "<what> <number>", which is counted. */
 enum ks_status recording_name_or_number(struct recording *r, uint32_t string_id, const char *what,

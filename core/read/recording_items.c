@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/crc32c.h"
 #include "base/err.h"
 #include "base/grow.h"
 #include "read/recording_impl.h"
+#include "wire/crc32c.h"
 
 enum {
     KIND_SHIFT = 24,
@@ -49,7 +49,7 @@ static bool next_item(const struct recording_slot *slot, const char *payload, si
     if (length > slot->size - *at) {
         *at = slot->size;
         item->kind = 0;
-    } else if (!slot->is_sealed && ks_crc32c(0, item->payload, length) != head.crc) {
+    } else if (!slot->is_sealed && ks_wire_crc32c(0, item->payload, length) != head.crc) {
         item->kind = 0;
     }
     size_t next = *at + (length + 7) / 8 * 8;
@@ -154,6 +154,15 @@ static enum ks_status take_functions(struct recording *r, const struct item *ite
     return KS_OK;
 }
 
+static enum ks_status take_saying(struct recording_saying **all, size_t *count, size_t *capacity,
+                                  const struct item *item, struct ks_err *err)
+{
+    KS_TRY(ks_grow(all, *count, capacity, sizeof(**all), "notes", err));
+    (*all)[(*count)++] = (struct recording_saying){.of = number_at(item, 0),
+                                                   .text_id = number_at(item, sizeof(uint32_t))};
+    return KS_OK;
+}
+
 /* How large items are at least; 0: not known. */
 static size_t size_min(uint32_t kind)
 {
@@ -170,6 +179,7 @@ static size_t size_min(uint32_t kind)
     case KS_WIRE_NOTE: return 2 * sizeof(uint32_t);
     case KS_WIRE_FUNCTIONS: return sizeof(struct ks_wire_functions);
     case KS_WIRE_SAMPLER: return sizeof(struct ks_wire_sampler);
+    case KS_WIRE_UNIT: return 2 * sizeof(uint32_t);
     default: return 0;
     }
 }
@@ -185,11 +195,13 @@ static enum ks_status take_item(struct recording *r, const struct item *item, bo
     case KS_WIRE_CODE: return take_code(r, item, err);
     case KS_WIRE_STACK: return take_stack(r, item, err);
     case KS_WIRE_FUNCTIONS: return take_functions(r, item);
+    case KS_WIRE_UNIT: return take_saying(&r->units, &r->unit_count, &r->unit_capacity, item, err);
+    case KS_WIRE_NOTE: return take_saying(&r->notes, &r->note_count, &r->note_capacity, item, err);
     case KS_WIRE_SAMPLER: memcpy(&r->sampler, item->payload, sizeof(r->sampler)); return KS_OK;
     case KS_WIRE_THREAD:
     case KS_WIRE_SAMPLE:
     case KS_WIRE_METRICS: *is_timed = true; return KS_OK;
-    default: return recording_count(r, KS_STAT_records_left_out, 1, item->offset, err);
+    default: return KS_OK;
     }
 }
 
@@ -241,11 +253,12 @@ enum ks_status recording_name_or_number(struct recording *r, uint32_t string_id,
 static enum ks_status name_series(struct recording *r, struct recording_metric *metric,
                                   struct ks_err *err)
 {
-    (void)recording_string(r, metric->unit_id, &metric->series);
+    (void)recording_string(r, metric->unit_id, &metric->unit);
+    metric->series = metric->unit;
     if (metric->index < 0) {
         return KS_OK;
     }
-    struct ks_str unit = ks_trace_builder_str(r->to.builder, metric->series);
+    struct ks_str unit = ks_trace_builder_str(r->to.builder, metric->unit);
     ks_text_reset(&r->scratch);
     ks_text_append_str(&r->scratch, unit);
     ks_text_printf(&r->scratch, unit.len > 0 ? " %d" : "%d", metric->index);
@@ -254,6 +267,48 @@ static enum ks_status name_series(struct recording *r, struct recording_metric *
     }
     return ks_trace_builder_intern(r->to.builder, (struct ks_str){r->scratch.ptr, r->scratch.len},
                                    &metric->series, err);
+}
+
+/* The last one holds. */
+static void name_units(struct recording *r)
+{
+    for (size_t i = 0; i < r->unit_count; i++) {
+        const uint64_t *site = ks_map_find(&r->ids, KS_WIRE_SITE, r->units[i].of);
+        if (site) {
+            (void)recording_string(r, r->units[i].text_id, &r->sites[*site - 1].unit);
+        }
+    }
+}
+
+/* A number of a few digits; -1: it is none. */
+static int64_t small_number(struct ks_str text)
+{
+    enum { DIGITS_MAX = 9 };
+    int64_t number = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || i == DIGITS_MAX) {
+            return -1;
+        }
+        number = number * 10 + (text.ptr[i] - '0');
+    }
+    return text.len > 0 ? number : -1;
+}
+
+static enum ks_status take_notes(struct recording *r, struct ks_err *err)
+{
+    for (size_t i = 0; i < r->note_count; i++) {
+        struct ks_strid key = {0};
+        struct ks_strid text = {0};
+        (void)recording_string(r, r->notes[i].of, &key);
+        (void)recording_string(r, r->notes[i].text_id, &text);
+        if (ks_str_equal(ks_trace_builder_str(r->to.builder, key), KS_STR("worker"))) {
+            int64_t worker = small_number(ks_trace_builder_str(r->to.builder, text));
+            r->to.source->worker = worker >= 0 ? worker : r->to.source->worker;
+        } else {
+            KS_TRY(recording_count(r, KS_STAT_records_left_out, 1, KS_NO_OFFSET, err));
+        }
+    }
+    return KS_OK;
 }
 
 enum ks_status recording_name_all(struct recording *r, struct ks_err *err)
@@ -269,7 +324,8 @@ enum ks_status recording_name_all(struct recording *r, struct ks_err *err)
                                         &metric->name, err));
         KS_TRY(name_series(r, metric, err));
     }
-    return KS_OK;
+    name_units(r);
+    return take_notes(r, err);
 }
 
 /* ------------------------------------------------------------------ items with times */
@@ -309,6 +365,7 @@ static enum ks_status take_metrics(struct recording *r, const struct item *item,
         }
         row.name = r->metrics[*found - 1].name.v;
         row.series = r->metrics[*found - 1].series.v;
+        row.unit = r->metrics[*found - 1].unit.v;
         r->to.source->events++;
         KS_TRY(ks_trace_builder_mark(r->to.builder, &row, err));
     }

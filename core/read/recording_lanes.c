@@ -15,7 +15,7 @@ enum {
     FLAGS_SHIFT = 40,
     AUX_SHIFT = 48,
     KIND_MASK = 0xFF,
-    VALUES_MAX = 64,  /* of one region */
+    VALUES_MAX = 64,  /* of one region or instant */
     SEARCH_MAX = 256, /* open regions that an end looks through for its begin */
     TEXT_ROOM = 32,   /* a number in text */
     DIGITS_MIN = 15,  /* of a double: these many may be enough ... */
@@ -40,6 +40,9 @@ struct lane {
     bool has_counter; /* the event before was a counter, which waits for its value */
     struct ks_mark_row counter;
     int64_t counter_offset;
+    bool has_mark; /* the last instant, whose values may follow; they are those of a frame */
+    struct ks_mark_row mark;
+    struct recording_frame mark_values;
 };
 
 void recording_open_release(struct recording_open *open)
@@ -69,7 +72,7 @@ static enum ks_status find_site(struct lane *lane, uint32_t id, int64_t offset,
                                    err);
 }
 
-/* ------------------------------------------------------------------ values of a region as JSON */
+/* ------------------------------------------------------------------ values as JSON */
 
 static void put_text(struct ks_text *out, struct ks_str text)
 {
@@ -160,10 +163,13 @@ static enum ks_status take_values(struct lane *lane, const struct recording_fram
     return KS_OK;
 }
 
-/* The open region that a value is of, or NULL. */
-static struct recording_frame *region_of_value(struct lane *lane, const struct event *event)
+/* The open region, or the instant, that a value is of, or NULL. */
+static struct recording_frame *frame_of_value(struct lane *lane, const struct event *event)
 {
     struct recording_open *open = &lane->r->open;
+    if (event->is_of_mark) {
+        return lane->has_mark ? &lane->mark_values : NULL;
+    }
     const uint64_t *top = ks_map_find(&open->tops, lane->track, 0);
     size_t depth = 0;
     for (uint64_t at = top ? *top : 0; at != 0 && depth < SEARCH_MAX; depth++) {
@@ -180,10 +186,7 @@ static enum ks_status add_value(struct lane *lane, const struct event *event, st
 {
     struct recording *r = lane->r;
     struct recording_open *open = &r->open;
-    if (event->is_of_mark) {
-        return recording_count(r, KS_STAT_mark_values_left_out, 1, event->offset, err);
-    }
-    struct recording_frame *frame = region_of_value(lane, event);
+    struct recording_frame *frame = frame_of_value(lane, event);
     if (!frame) {
         return recording_count(r, KS_STAT_values_without_region, 1, event->offset, err);
     }
@@ -344,16 +347,29 @@ static enum ks_status make_mark(struct lane *lane, const struct event *event,
     KS_TRY(find_site(lane, event->id, event->offset, &site, err));
     row->name = site.name.v;
     row->series = site.category.v;
+    row->unit = site.unit.v;
     return KS_OK;
+}
+
+/* No more values come. */
+static enum ks_status end_mark(struct lane *lane, struct ks_err *err)
+{
+    if (!lane->has_mark) {
+        return KS_OK;
+    }
+    lane->has_mark = false;
+    KS_TRY(take_values(lane, &lane->mark_values, &lane->mark.values, err));
+    lane->r->to.source->events++;
+    return ks_trace_builder_mark(lane->r->to.builder, &lane->mark, err);
 }
 
 static enum ks_status take_mark(struct lane *lane, const struct event *event, struct ks_err *err)
 {
-    bool is_good = false;
-    struct ks_mark_row row;
-    KS_TRY(make_mark(lane, event, &row, &is_good, err));
-    lane->r->to.source->events += is_good;
-    return is_good ? ks_trace_builder_mark(lane->r->to.builder, &row, err) : KS_OK;
+    KS_TRY(end_mark(lane, err));
+    lane->mark_values = (struct recording_frame){.offset = event->offset};
+    KS_TRY(make_mark(lane, event, &lane->mark, &lane->has_mark, err));
+    lane->mark.unit = 0;
+    return KS_OK;
 }
 
 static enum ks_status take_counter(struct lane *lane, const struct event *event, struct ks_err *err)
@@ -396,7 +412,8 @@ static enum ks_status drop_counter(struct lane *lane, struct ks_err *err)
 static enum ks_status take_event(struct lane *lane, const struct event *event, struct ks_err *err)
 {
     if (is_value(event->kind)) {
-        return lane->has_counter ? end_counter(lane, event, err) : add_value(lane, event, err);
+        bool is_counter = lane->has_counter && !event->is_of_mark;
+        return is_counter ? end_counter(lane, event, err) : add_value(lane, event, err);
     }
     KS_TRY(drop_counter(lane, err));
     if (event->kind == KS_WIRE_TRACK) {
@@ -455,5 +472,6 @@ enum ks_status recording_read_lane(struct recording *r, const struct recording_s
         KS_TRY(status);
     }
     KS_TRY(drop_counter(&lane, err));
+    KS_TRY(end_mark(&lane, err));
     return close_lane(&lane, err);
 }

@@ -85,6 +85,23 @@ static bool has_running(const struct ks_view *view)
     return view->facts->running_count > 0;
 }
 
+/* Of the files of a run most are of no worker, and mostly none is. */
+static bool has_workers(const struct ks_view *view)
+{
+    for (uint32_t i = 0; i < ks_trace_source_count(view->trace); i++) {
+        if (ks_trace_source(view->trace, i)->worker >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct ks_cell input_worker(const struct ks_view *view, size_t row)
+{
+    int64_t worker = source_of(view, row)->worker;
+    return ks_cell_int(worker < 0 ? KS_UNKNOWN : worker);
+}
+
 static const struct ks_column input_columns[] = {
     {.key = "path",
      .title = "path",
@@ -152,6 +169,12 @@ static const struct ks_column input_columns[] = {
      .is_there = has_running,
      .field = KS_FIELD_BOOL,
      KS_COLUMN_OF(ks_source, is_running)},
+    {.key = "worker",
+     .title = "worker",
+     .places = KS_COLUMN_BOTH,
+     .is_there = has_workers,
+     .cell = input_worker,
+     .reason = "its process is no worker of a DataLoader"},
     {.key = "start_ns",
      .title = "start",
      .places = KS_COLUMN_JSON,

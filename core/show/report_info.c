@@ -96,6 +96,10 @@ static void append_source(struct ks_text *out, const struct ks_view *view, uint3
     }
     if (source->is_recording) {
         append_value(out, "program", ks_view_str(view, source->trace_name));
+        if (source->worker >= 0) {
+            ks_text_printf(out, "  %-*s%lld of a DataLoader\n", LABEL_WIDTH, "worker",
+                           (long long)source->worker);
+        }
         append_value(out, "off", ks_view_str(view, source->off_reason));
     } else {
         append_switches(out, source);

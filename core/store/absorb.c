@@ -119,6 +119,8 @@ static void change_marks(struct ks_mark_row *rows, size_t count, const struct id
         row->lane = maps->tracks[row->lane];
         row->name = maps->strings[row->name];
         row->series = maps->strings[row->series];
+        row->unit = maps->strings[row->unit];
+        row->values = maps->strings[row->values];
     }
 }
 

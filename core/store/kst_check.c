@@ -57,6 +57,8 @@ static const uint8_t checks[KS_TABLE_COUNT][KS_COLUMNS_MAX] = {
             [KS_MARK_COL_dur_ns] = CHECK_DUR,
             [KS_MARK_COL_name] = CHECK_STRING,
             [KS_MARK_COL_series] = CHECK_STRING,
+            [KS_MARK_COL_unit] = CHECK_STRING,
+            [KS_MARK_COL_values] = CHECK_STRING,
         },
     [KS_TABLE_sample] =
         {

@@ -14,26 +14,20 @@ struct counter {
     uint32_t generation; /* of the file that the unit was written to, plus 1 */
 };
 
-/* The layout has no place for units of counters: a note about the run has it. */
-static void write_unit(struct counter *self)
+/* Once in each file; the item itself may begin one. */
+static void write_unit(struct counter *self, uint32_t site)
 {
-    uint32_t generation = ks_capture_generation() + 1;
     Py_ssize_t size;
-    if (generation == self->generation || PyUnicode_GET_LENGTH(self->unit) == 0) {
+    if (ks_capture_generation() + 1 == self->generation || PyUnicode_GET_LENGTH(self->unit) == 0) {
         return;
     }
-    self->generation = generation;
-    PyObject *key =
-        PyUnicode_FromFormat("counter.unit:%U/%U", self->site.category, self->site.name);
-    const char *text = key ? PyUnicode_AsUTF8AndSize(key, &size) : NULL;
+    const char *text = PyUnicode_AsUTF8AndSize(self->unit, &size);
     if (text) {
-        uint32_t ids[2] = {ks_capture_string(text, (size_t)size), 0};
-        text = PyUnicode_AsUTF8AndSize(self->unit, &size);
-        ids[1] = ks_capture_string(text, (size_t)size);
-        ks_capture_item(KS_WIRE_NOTE, ids, sizeof(ids));
+        const uint32_t ids[2] = {site, ks_capture_string(text, (size_t)size)};
+        ks_capture_item(KS_WIRE_UNIT, ids, sizeof(ids));
+        self->generation = ks_capture_generation() + 1;
     }
     PyErr_Clear();
-    Py_XDECREF(key);
 }
 
 static void write_counter(struct counter *self)
@@ -42,8 +36,8 @@ static void write_counter(struct counter *self)
         return;
     }
     uint32_t id = ks_site_id(&self->site);
-    write_unit(self);
     if (id != 0) {
+        write_unit(self, id);
         ks_writer_put(KS_WIRE_COUNTER, id, 0, ks_writer_tick());
         ks_value_write(&self->value, id, 0);
     }

@@ -70,9 +70,8 @@ static PyObject *note(PyObject *module, PyObject *arguments)
     }
     key = ks_site_text(key, "key");
     text = key ? ks_site_text(text, "text") : NULL;
-    if (text && ks_capture_is_on()) {
-        uint32_t ids[2] = {string_of(key), string_of(text)};
-        ks_capture_item(KS_WIRE_NOTE, ids, sizeof(ids));
+    if (text) {
+        ks_capture_note(string_of(key), string_of(text));
     }
     bool is_good = text != NULL;
     Py_XDECREF(key);
@@ -95,7 +94,8 @@ static PyMethodDef functions[] = {
      "_start(folder, max_bytes, rank, local_rank, world_size, worker, /)\n--\n\n"
      "Starts the recorder in a folder that is there; -1 is an unknown rank. RecordingError."},
     {"_note", note, METH_VARARGS,
-     "_note(key, text, /)\n--\n\nSays something about the run in the recording."},
+     "_note(key, text, /)\n--\n\n"
+     "Says something of this process in its recording, also in one that begins later."},
     {0},
 };
 

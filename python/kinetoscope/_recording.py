@@ -129,17 +129,26 @@ def _hook_ends():
         os.register_at_fork(after_in_child=_begin_child)
         process = sys.modules.get("multiprocessing.process")
         if process is not None and process.parent_process() is not None:
-            _AfterFork().add_finalizer()  # this is such a child, and atexit not for it
+            _AfterFork().begin()  # this is such a child, and atexit not for it
+        elif "--multiprocessing-fork" in sys.orig_argv:
+            import multiprocessing.util
+
+            _await_process(multiprocessing.util)  # this one will be, by `spawn`
+
+
+def _await_process(util):
+    """multiprocessing clears its list of what ends a process as the process begins."""
+    global _after_fork
+    _after_fork = _AfterFork()
+    util.register_after_fork(_after_fork, _AfterFork.begin)
 
 
 def _begin_child():
-    """multiprocessing ends its children without atexit, and clears its own list as they begin."""
-    global _after_fork
+    """multiprocessing ends its children without atexit."""
     try:
         util = sys.modules.get("multiprocessing.util")
         if util is not None and extension.is_recording():
-            _after_fork = _AfterFork()
-            util.register_after_fork(_after_fork, _AfterFork.add_finalizer)
+            _await_process(util)
     except Exception:  # noqa: S110 - the program comes first
         pass
 
@@ -152,26 +161,39 @@ def _end():
 
 
 class _AfterFork:
-    def add_finalizer(self):
-        util = sys.modules["multiprocessing.util"]
+    """What a process of multiprocessing does when it begins, before its target runs."""
+
+    def begin(self):
+        from multiprocessing import process, util
+
         util.Finalize(None, _end_child, exitpriority=-100)
+        _note_who(process.current_process())
 
 
 def _end_child():
     try:
         path = extension.recording_path() or ""
         if path.endswith(f"-{os.getpid()}.ksrec"):  # it has recorded something
-            _note_who()
             _stop()
     except Exception:  # noqa: S110 - the program comes first
         pass
 
 
-def _note_who():
-    process = sys.modules.get("multiprocessing.process")
-    if process is not None:
-        extension._note("process", process.current_process().name)
-    data = sys.modules.get("torch.utils.data")  # never loads torch
-    worker = data.get_worker_info() if data is not None else None
-    if worker is not None:
-        extension._note("worker", str(worker.id))
+def _note_who(process):
+    """Now, since it may be killed at any moment."""
+    try:
+        extension._note("process", process.name)
+        worker = _worker_number(process)
+        if worker is not None:
+            extension._note("worker", str(worker))
+    except Exception:  # noqa: S110 - the program comes first
+        pass
+
+
+def _worker_number(process):
+    """Of a DataLoader, by the arguments of torch's loop: it tells get_worker_info() later."""
+    target = getattr(process, "_target", None)
+    if getattr(target, "__module__", None) != "torch.utils.data._utils.worker":
+        return None
+    names = target.__code__.co_varnames
+    return {**dict(zip(names, process._args, strict=False)), **process._kwargs}.get("worker_id")

@@ -3,9 +3,12 @@
  * the test knows what must be in the recording, whatever ended the program.
  *
  * Use: recorder_writer MODE FOLDER PROGRESS [COUNT [BYTES-MAX]] */
+#include <kscope/kscope_region.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -212,6 +216,159 @@ static void run_fork_silent(void)
     wait_for(child);
 }
 
+/* ------------------------------------------------------------------ forks that tell nobody */
+
+static struct ks_region_site told_before = KS_REGION_SITE("before", "parent");
+static struct ks_region_site told_after = KS_REGION_SITE("after", "child");
+
+static pid_t clone_bare(unsigned flags)
+{
+    return (pid_t)syscall(SYS_clone, (long)(flags | SIGCHLD), 0L, 0L, 0L, 0L);
+}
+
+static void write_as_bare_child(void)
+{
+    ks_region_begin(&told_before); // its first event of all tells the time
+    ks_region_end(&told_before);
+    ks_region_begin(&told_after);
+    write_values(count_wanted);
+    ks_region_end(&told_after);
+}
+
+static void bare_child(bool has_child)
+{
+    write_as_bare_child();
+    if (has_child) {
+        pid_t child = clone_bare(0);
+        if (child == 0) {
+            write_as_bare_child();
+            _exit(0);
+        }
+        wait_for(child);
+        write_values(count_wanted); // it is the parent's own file still
+    }
+    _exit(0);
+}
+
+static void *clone_in_thread(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 20; i++) {
+        if (i == 10) {
+            ks_region_mark(&told_before); // from now on its children know their lane
+        }
+        pid_t child = i % 2 ? _Fork() : clone_bare(0);
+        if (child == 0) {
+            bare_child(i == 0);
+        }
+        wait_for(child);
+    }
+    atomic_store(&is_ending, true);
+    return NULL;
+}
+
+/* Names that are new, so that children are made in the middle of one. */
+static void *name_in_thread(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; !atomic_load(&is_ending) && i < 60000; i++) {
+        char text[32];
+        int length = snprintf(text, sizeof(text), "name %u", i);
+        (void)ks_capture_site(text, (size_t)length, "load", 4);
+        (void)usleep(i % 16 ? 0 : 50);
+    }
+    return NULL;
+}
+
+static void *write_until_the_end(void *unused)
+{
+    (void)unused;
+    write_values(UINT64_MAX);
+    return NULL;
+}
+
+static void run_clone(void)
+{
+    void *(*const work[])(void *) = {write_until_the_end, write_until_the_end, name_in_thread,
+                                     clone_in_thread};
+    pthread_t threads[sizeof(work) / sizeof(work[0])];
+    ks_region_mark(&told_before); // found before there is a child, which must take no memory
+    for (size_t i = 0; i < sizeof(work) / sizeof(work[0]); i++) {
+        pthread_create(&threads[i], NULL, work[i], NULL);
+    }
+    for (size_t i = 0; i < sizeof(work) / sizeof(work[0]); i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+/* One child says nothing, the other one something; both run destructors. */
+static void run_clone_exit(void)
+{
+    ks_region_mark(&told_before);
+    write_values(count_wanted);
+    for (int i = 0; i < 2; i++) {
+        pid_t child = clone_bare(0);
+        if (child == 0) {
+            if (i == 1) {
+                write_as_bare_child();
+            }
+            exit(0);
+        }
+        wait_for(child);
+    }
+    write_values(count_wanted);
+}
+
+/* A child that has the very descriptors leaves that of the parent's file alone. */
+static void run_clone_files(void)
+{
+    ks_region_mark(&told_before);
+    write_values(count_wanted);
+    pid_t child = clone_bare(CLONE_FILES);
+    if (child == 0) {
+        bare_child(false);
+    }
+    wait_for(child);
+    write_values(count_wanted);
+}
+
+static int write_in_our_memory(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 5000; i++) {
+        ks_region_mark(&told_after);
+    }
+    return 0;
+}
+
+/* A child that shares our memory is one more thread. */
+static void run_clone_memory(void)
+{
+    static char stack[1 << 16] __attribute__((aligned(64)));
+    ks_region_mark(&told_before);
+    write_values(count_wanted);
+    wait_for(
+        clone(write_in_our_memory, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, NULL));
+    write_values(count_wanted);
+}
+
+/* As daemons do: all descriptors are closed, and their numbers become other files. */
+static void run_daemon(void)
+{
+    char path[4096];
+    write_values(count_wanted);
+    for (int fd = 3; fd < 64; fd++) {
+        (void)close(fd);
+    }
+    for (int i = 0; i < 61; i++) {
+        (void)snprintf(path, sizeof(path), "%s/own%d", folder, i);
+        if (open(path, O_RDWR | O_CREAT | O_EXCL, 0600) < 0) {
+            exit(1);
+        }
+    }
+    write_values(count_wanted * 4);
+}
+
 /* ------------------------------------------------------------------ no room */
 
 /* More than the file may grow to; what is lost is counted, and the program ends well. */
@@ -303,6 +460,11 @@ static const struct {
     {"meanwhile", run_exit_meanwhile},
     {"fork", run_fork},
     {"fork_silent", run_fork_silent},
+    {"clone", run_clone},
+    {"clone_exit", run_clone_exit},
+    {"clone_files", run_clone_files},
+    {"clone_memory", run_clone_memory},
+    {"daemon", run_daemon},
     {"full", run_full},
     {"truncated", run_truncated},
     {"churn", run_churn},

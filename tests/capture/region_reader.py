@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 HEADER_SIZE, SLOT_SIZE, SLOT_HEADER_SIZE = 4096, 16384, 64
 EVENTS, ITEMS = 1, 2
 BEGIN, END, MARK, COUNTER, INT, REAL, TEXT, TRACK = range(1, 9)
-STRING, SITE, NOTE = 2, 3, 10
+STRING, SITE, NOTE, UNIT = 2, 3, 10, 13
 OF_MARK = 1
 
 
@@ -63,7 +63,7 @@ class Reading:
         assert data[:8] == b"KSREC\r\n\x1a"
         self.pid, self.parent_pid, self.rank = struct.unpack_from("<IIi", data, 20)
         self.slot_count, self.state, self.lost = struct.unpack_from("<IIQ", data, 440)
-        self.strings, self.sites, self.notes = {0: ""}, {}, {}
+        self.strings, self.sites, self.notes, self.units = {0: ""}, {}, {}, {}
         self.regions, self.marks, self.counters = [], [], []
         self.unmatched = 0
         slots = [self._slot(data, index, checks_sums) for index in range(self.slot_count)]
@@ -109,6 +109,9 @@ class Reading:
             elif kind == NOTE:
                 key, text = struct.unpack("<II", body)
                 self.notes[self.strings[key]] = self.strings[text]
+            elif kind == UNIT:
+                number, text = struct.unpack("<II", body)
+                self.units[self._site(number)] = self.strings[text]
             at += 8 + (size + 7) // 8 * 8
 
     def _site(self, number):

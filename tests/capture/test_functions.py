@@ -21,7 +21,7 @@ import pytest
 from build_extension import PYTHON, ROOT
 
 HERE = pathlib.Path(__file__).parent
-STUB = ROOT / "python" / "kinetoscope" / "_kscope_functions.pyi"
+STUB = ROOT / "python" / "kinetoscope" / "_kscope.pyi"
 
 PRELUDE = """
 import json, os, sys, threading, time

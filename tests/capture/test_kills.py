@@ -19,7 +19,7 @@ from collections import Counter
 
 import pytest
 import recording
-from write_recording import CLOSED, OFF, RUNNING
+from write_recording import CLOSED, MARK, OFF, RUNNING
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("KSCOPE_BIN", ROOT / "build" / "kscope")).resolve().parent
@@ -80,7 +80,7 @@ def check_all_there(run, unfinished=0):
             assert counts[0] <= len(got) <= counts[0] + unfinished, f"thread {tid}"
         else:
             assert got == [i for count in counts for i in range(count)], f"thread {tid}"
-    assert not values
+    assert not any(values.values())
 
 
 def check_untorn(one):
@@ -163,6 +163,74 @@ def test_a_child_that_says_nothing_has_no_file(tmp_path):
     run = run_to_its_end(tmp_path, "fork_silent", 1000)
     check_all_there(run)
     assert list(run.recordings) == [run.process.pid]
+
+
+# ---------------------------------------------------------------- forks that tell nobody
+
+
+def check_times(one):
+    """Regions have times of the recording's clock, also the first one of a child, which comes a
+    moment before its file."""
+    second = one.tick_khz * 1000
+    regions = one.regions()
+    assert {name for _, (name, _), _, _ in regions} == {"before", "after"}
+    for _, _, begin, end in regions:
+        assert one.start_tick - second <= begin <= end <= one.start_tick + 100 * second
+
+
+def test_bare_clones_in_threads(tmp_path):
+    """Twenty children and a grandchild by clone() and _Fork(), which call no handler, while others
+    write and name things: each has a file of its own, and nobody's is harmed."""
+    run = run_to_its_end(tmp_path, "clone", 2000)
+    recordings = run.recordings
+    for one in recordings.values():
+        check_untorn(one)
+    check_all_there(run)
+    assert len(recordings) == 22 and len(run.writers()) == 2 + 21 + 1
+    assert Counter(one.parent_pid for one in recordings.values())[run.process.pid] == 20
+    own = recordings.pop(run.process.pid)
+    assert own.state == CLOSED and len(own.sites) > 10
+    for one in recordings.values():
+        check_times(one)
+        assert one.state == RUNNING and len(one.clocks) >= 1
+        assert {("before", "parent"), ("after", "child")} <= set(one.sites.values())
+
+
+def test_bare_clones_that_exit(tmp_path):
+    """Destructors end the child's recording, and never the parent's."""
+    run = run_to_its_end(tmp_path, "clone_exit", 5000)
+    check_all_there(run)
+    assert len(run.recordings) == 2
+    assert all(one.state == CLOSED for one in run.recordings.values())
+
+
+def test_bare_clone_with_our_descriptors(tmp_path):
+    """The parent needs its own for more room: 400,000 events are six MiB."""
+    run = run_to_its_end(tmp_path, "clone_files", 200_000)
+    for one in run.recordings.values():
+        check_untorn(one)
+    check_all_there(run)
+    assert len(run.recordings) == 2
+
+
+def test_bare_clone_with_our_memory(tmp_path):
+    run = run_to_its_end(tmp_path, "clone_memory", 5000)
+    one = run.only()
+    check_untorn(one)
+    marks = [event for events in one.events.values() for event in events if event[2] == MARK]
+    assert len(marks) == 1 + 5000 and one.state == CLOSED
+    values = [value for tid in one.events for value in one.values(tid)]
+    assert Counter(values) == dict.fromkeys(range(5000), 2)
+
+
+def test_a_program_closes_our_descriptor(tmp_path):
+    """The number becomes a file of the program, which is none of ours."""
+    run = run_to_its_end(tmp_path, "daemon", 100_000)
+    check_untorn(run.only())
+    check_all_there(run)
+    assert run.only().state == CLOSED
+    own = list(tmp_path.glob("own*"))
+    assert len(own) == 61 and all(file.stat().st_size == 0 for file in own)
 
 
 # ---------------------------------------------------------------- no room

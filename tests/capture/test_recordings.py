@@ -8,6 +8,7 @@ and first bad byte are known; one beside traces, which must change nothing but t
 import json
 import os
 import random
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -15,7 +16,17 @@ from pathlib import Path
 import pytest
 import write_recording
 from sample_recordings import GOLDEN, SAMPLES
-from write_recording import HEADER_SIZE, RUNNING, SLOT_SIZE, START_UNIX_NS, VALUE_INT, Recording
+from write_recording import (
+    HEADER_SIZE,
+    OF_MARK,
+    RUNNING,
+    SLOT_SIZE,
+    START_UNIX_NS,
+    UNIT,
+    VALUE_INT,
+    VALUE_TEXT,
+    Recording,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
@@ -210,7 +221,82 @@ def test_values_of_outer_regions_and_of_instants(tmp_path):
     recording.write(path)
     rows = query(path, "select name, region_values from slice order by name")
     assert rows == [("forward", '{"size": 8}'), ("step", '{"size": 7}')]
-    assert report(path)["inputs"][0]["counts"] == {"mark_values_left_out": 1}
+    assert query(path, "select name, mark_values from mark") == [("here", '{"size": 9}')]
+    assert report(path)["inputs"][0]["counts"] == {}
+
+
+def test_values_of_instants(tmp_path):
+    """They follow their instant, also where something else was recorded in between; they are many;
+    or their instant is not there."""
+    path = tmp_path / "a.ksrec"
+    recording = Recording()
+    lane = recording.thread(100, "main")
+    key = recording.site("k", "")
+    lane.event(1, VALUE_INT | OF_MARK << 8, key)
+    lane.mark(10, "first", "c", loss=0.5, file='a"b', n=-3).mark(20, "none", "c")
+    lane.mark(30, "apart", "d").counter(31, "count", 4).begin(32, "region", "c")
+    lane.task(7).value("k", 5, OF_MARK).value("text", "\n", OF_MARK).task(0).end(33, "region", "c")
+    lane.mark(40, "many", "c", **{f"k{i}": i for i in range(100)})
+    lane.event(99, VALUE_TEXT | OF_MARK << 8, key)
+    recording.write(path)
+    rows = query(path, "select name, series, mark_values from mark where not is_counter")
+    found = {name: (series, values and json.loads(values)) for name, series, values in rows}
+    assert found == {
+        "first": ("c", {"loss": 0.5, "file": 'a"b', "n": -3}),
+        "none": ("c", None),
+        "apart": ("d", {"k": 5, "text": "\n"}),
+        "many": ("c", {f"k{i}": i for i in range(64)}),
+    }
+    assert query(path, "select name, value, mark_values from mark where is_counter") == [
+        ("count", 4.0, None)
+    ]
+    counts = report(path)["inputs"][0]["counts"]
+    assert counts == {"values_without_region": 1, "values_left_out": 100 - 64 + 1}
+
+
+def test_units_of_counters(tmp_path):
+    path = tmp_path / "a.ksrec"
+    recording = Recording()
+    lane = recording.thread(100, "main")
+    lane.counter(1, "tokens", 5, "input").counter(2, "tokens", 6, "output").counter(3, "lr", 0.5)
+    recording.unit("tokens", "input", "wrong")
+    recording.unit("tokens", "input", "token")  # the last one holds
+    recording.metric(1, "memory", "bytes", 2)
+    recording.metrics(4, [(1, 64.0)])
+    recording.item(UNIT, struct.pack("<II", 999, recording.string("nobody's")))
+    recording.write(path)
+    rows = query(path, "select name, series, value, unit from mark order by ts_ns")
+    assert rows == [
+        ("tokens", "input", 5, "token"),
+        ("tokens", "output", 6, None),
+        ("lr", None, 0.5, None),
+        ("memory", "bytes 2", 64, "bytes"),
+    ]
+    csv = kscope("export", "--to", "csv", "--table", "mark", path).splitlines()
+    assert "value,unit,mark_values" in csv[0] and sum(",token," in line for line in csv) == 1
+
+
+@pytest.mark.parametrize(
+    "said, worker",
+    [("3", 3), ("0", 0), ("", None), ("-1", None), ("3x", None), ("9" * 12, None)],
+)
+def test_which_worker_it_is(tmp_path, said, worker):
+    path = tmp_path / "a.ksrec"
+    recording = Recording()
+    recording.note("process", "Process-1")
+    recording.note("worker", said)
+    recording.thread(100, "main").mark(5, "here", "c")
+    recording.write(path)
+    (source,) = report(path)["inputs"]
+    assert source.get("worker") == worker and source["counts"] == {"records_left_out": 1}
+    assert query(path, "select worker from source") == [(worker,)]
+    assert (f"worker      {worker} of a DataLoader" in kscope("info", path)) is (worker is not None)
+
+
+def test_the_header_may_say_the_worker(tmp_path):
+    path = tmp_path / "a.ksrec"
+    Recording(worker=4).write(path)
+    assert report(path)["inputs"][0]["worker"] == 4
 
 
 def test_why_it_was_turned_off(tmp_path):

@@ -4,6 +4,7 @@ read back by a reader that knows the layout alone (region_reader.py)."""
 
 import asyncio
 import inspect
+import json
 import os
 import pathlib
 import subprocess
@@ -20,13 +21,18 @@ PYTHON = ROOT / "python"
 INTERPRETER = os.environ.get("KSCOPE_TEST_PYTHON", sys.executable)
 
 
-def run(tmp_path, source, env=None, status=0):
+def kscope(*words):
+    command = [ROOT / "build" / "kscope", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def run(tmp_path, source, env=None, status=0, words=()):
     """The recordings that a program leaves, and what it printed. It gets FOLDER as argv[1]."""
     folder = tmp_path / "recordings"
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(source))
     done = subprocess.run(
-        [INTERPRETER, program, folder],
+        [INTERPRETER, program, folder, *words],
         env={**os.environ, "PYTHONPATH": str(PYTHON), **(env or {})},
         capture_output=True,
         text=True,
@@ -346,7 +352,7 @@ def test_values_counters_and_markers(tmp_path):
     assert outer.values == {"loss": 0.25, "big": 2.0**70, "least": -(2**63), "yes": 1}
     assert reading.counters == [("tokens", 5), ("tokens", -2), ("tokens", -1.5), ("tokens", 9)]
     assert out == "9 tokens 0\n"
-    assert reading.notes["counter.unit:tokenization/tokens"] == "tokens"
+    assert reading.units == {("tokens", "tokenization"): "tokens"}
     saved, keyword, long = reading.marks
     assert (saved.name, saved.category) == ("saved", "custom")
     assert saved.values == {"path": "a", "size": 3, "category_of": "custom"}
@@ -506,6 +512,59 @@ def test_loader_workers_are_named(tmp_path):
     assert sorted(reading.notes["worker"] for reading in workers) == ["0", "1"]
     assert sum(reading.count("fetch") for reading in workers) == 8
     assert all(reading.state == 1 for reading in readings)
+
+
+KILLED_WORKERS = """
+import os, signal, sys, torch
+import kinetoscope as ks
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 40
+    def __getitem__(self, i):
+        ks.start_recording(os.environ["FOLDER"])
+        for _ in range(10):
+            with ks.profile_operation("fetch", ks.categories.DATA_LOADING):
+                pass
+        if i == 20:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if i == 21:
+            os._exit(3)
+        return i
+
+if __name__ == "__main__":
+    os.environ["FOLDER"] = sys.argv[1]
+    ks.start_recording(sys.argv[1])
+    ks.marker("here")
+    loader = torch.utils.data.DataLoader(
+        Data(), num_workers=3, multiprocessing_context=sys.argv[2])
+    try:
+        for batch in loader:
+            pass
+        print("went through")
+    except Exception:
+        print("failed")  # how depends on what the queue was in the middle of
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_that_die_are_named(tmp_path, method):
+    """Worker 2 is killed by its 20th sample, worker 0 leaves by its 21st, the loader ends worker 1:
+    each had said who it is before it did anything."""
+    readings, out = run(tmp_path, KILLED_WORKERS, words=[method])
+    assert out == "failed\n"
+    workers = {reading.notes["worker"]: reading for reading in readings if reading.count("fetch")}
+    assert set(workers) == {"0", "1", "2"} and len(readings) == 4
+    assert workers["2"].state == 0, "it was killed"
+    assert all("worker" not in reading.notes for reading in readings if reading.marks)
+    found = set()
+    for path in (tmp_path / "recordings").glob("*.ksrec"):
+        (source,) = json.loads(kscope("report", "--json", path))["inputs"]
+        sql = json.loads(kscope("query", "--json", path, "select worker from source"))
+        assert sql["rows"] == [[source.get("worker")]]
+        found.add(source.get("worker"))
+    assert found == {0, 1, 2, None}
 
 
 TRAINING = """

@@ -23,6 +23,8 @@ BEGIN, END, MARK, COUNTER, VALUE_INT, VALUE_REAL, VALUE_TEXT, TRACK = range(1, 9
 CLOCK, STRING, SITE, THREAD, CODE, STACK, SAMPLE, METRIC, METRICS, NOTE, FUNCTIONS, SAMPLER = range(
     1, 13
 )
+UNIT = 13
+OF_MARK = 1
 RUNNING, CLOSED, OFF = range(3)
 START_UNIX_NS = 1_700_000_000_000_000_000
 NONE = 0xFFFFFFFF
@@ -105,20 +107,25 @@ class Lane:
     def end(self, tick, name, category=""):
         return self.event(tick, END, self.recording.site(name, category))
 
-    def mark(self, tick, name, category=""):
-        return self.event(tick, MARK, self.recording.site(name, category))
+    def mark(self, tick, name, category="", **values):
+        self.event(tick, MARK, self.recording.site(name, category))
+        for key, value in values.items():
+            self.value(key, value, OF_MARK)
+        return self
 
     def counter(self, tick, name, value, category=""):
         self.event(tick, COUNTER, self.recording.site(name, category))
         return self.value(name, value)
 
-    def value(self, key, value):
+    def value(self, key, value, flags=0):
         site = self.recording.site(key, "")
+        flags <<= 8
         if isinstance(value, int):
-            return self.event(value, VALUE_INT, site)
+            return self.event(value, VALUE_INT | flags, site)
         if isinstance(value, float):
-            return self.event(struct.unpack("<Q", struct.pack("<d", value))[0], VALUE_REAL, site)
-        return self.event(self.recording.string(value), VALUE_TEXT, site)
+            bits = struct.unpack("<Q", struct.pack("<d", value))[0]
+            return self.event(bits, VALUE_REAL | flags, site)
+        return self.event(self.recording.string(value), VALUE_TEXT | flags, site)
 
     def task(self, ident):
         return self.event(0, TRACK, ident)
@@ -180,6 +187,12 @@ class Recording:
         if is_new:
             self.item(SITE, struct.pack("<IIII", ident, *names, 0))
         return ident
+
+    def unit(self, name, category, text):
+        self.item(UNIT, struct.pack("<II", self.site(name, category), self.string(text)))
+
+    def note(self, key, text):
+        self.item(NOTE, struct.pack("<II", self.string(key), self.string(text)))
 
     def clock(self, tick, monotonic_ns, unix_ns):
         self.item(CLOCK, struct.pack("<Qqq", tick, monotonic_ns, unix_ns))

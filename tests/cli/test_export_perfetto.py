@@ -13,6 +13,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 DATA = ROOT / "tests" / "data"
 GPU = DATA / "A.host_sync.bad.pt.trace.json.gz"
 RANKS = [DATA / f"D.straggler.bad.rank{rank}.pt.trace.json.gz" for rank in (0, 1)]
+RECORDING = ROOT / "tests" / "golden" / "capture" / "recording" / "input.ksrec.gz"
 TRACES = [
     [GPU],
     [DATA / "A.python_bound.bad.pt.trace.json.gz"],
@@ -80,7 +81,7 @@ class Decoded:
                     Span(name, category, start, at - start, event.track_uuid, args, flows)
                 )
             elif event.type == Event.TYPE_INSTANT:
-                self.instants.append((name, at, event.track_uuid))
+                self.instants.append((name, at, event.track_uuid, args))
             else:
                 assert event.type == Event.TYPE_COUNTER
                 self.counters[event.track_uuid].append((at, event.double_counter_value))
@@ -222,6 +223,32 @@ def test_memory_is_a_counter(kscope, tmp_path):
     assert units == {schema.CounterDescriptor.UNIT_SIZE_BYTES}
 
 
+def test_recordings_keep_values_and_units(kscope, tmp_path):
+    decoded = export(kscope, tmp_path, RECORDING)
+    regions = {(one.name, one.start): one.args for one in decoded.spans}
+    for row in query(kscope, "select * from slice", RECORDING):
+        assert regions[row["name"], row["ts_ns"]] == known(
+            {"category": row["region_category"], "values": row["region_values"]}
+        )
+    marks = query(kscope, "select * from mark order by ts_ns", RECORDING)
+    instants = [(name, at, args) for name, at, _, args in decoded.instants]
+    assert instants == [
+        (row["name"], row["ts_ns"], {"category": row["series"], "values": row["mark_values"]})
+        for row in marks if not row["is_counter"]
+    ]  # fmt: skip
+    assert len(instants) == 2 and json.loads(instants[1][2]["values"])["step"] == 1
+    units = {
+        decoded.tracks[uuid].name: decoded.tracks[uuid].counter.unit_name
+        for uuid in decoded.counters
+    }
+    assert units == {
+        "lr": "",
+        "tokens, input": "token",
+        "cpu.process, percent": "percent",
+        "cpu.core, percent 0": "percent",
+    }
+
+
 # ---------------------------------------------------------------- what is chosen
 
 
@@ -285,7 +312,7 @@ def test_counters_and_instants(kscope, tmp_path):
     assert {decoded.tracks[uuid].name: values for uuid, values in decoded.counters.items()} == {
         "queue, a": [(1000, 1.0), (2000, 3.0)], "queue, b": [(1000, 2.5)],
     }  # fmt: skip
-    assert [(name, at) for name, at, _ in decoded.instants] == [("here", 3000)]
+    assert [(name, at) for name, at, *_ in decoded.instants] == [("here", 3000)]
 
 
 def test_numbers_that_meet(kscope, tmp_path):

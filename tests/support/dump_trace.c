@@ -205,6 +205,8 @@ static enum ks_status dump_marks(const struct ks_trace *trace, struct ks_text *o
             ks_text_printf(out, "mark %u %lld", col->lane[i], (long long)col->start_ns[i]);
             put_id(out, "name", trace, col->name[i]);
             put_id(out, "series", trace, col->series[i]);
+            put_id(out, "unit", trace, col->unit[i]);
+            put_id(out, "values", trace, col->values[i]);
             put_double(out, "value", col->value[i]);
             put_int(out, "flags", col->flags[i], 0);
             ks_text_append(out, "\n", 1);

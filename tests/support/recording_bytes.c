@@ -1,6 +1,6 @@
 #include "recording_bytes.h"
 
-#include "base/crc32c.h"
+#include "wire/crc32c.h"
 
 static void put_zeros(struct ks_text *text, size_t size)
 {
@@ -19,7 +19,7 @@ struct ks_wire_header *recording_bytes_header(struct recording_bytes *to)
 void recording_bytes_fix_header(struct recording_bytes *to)
 {
     recording_bytes_header(to)->crc =
-        ks_crc32c(0, to->bytes.ptr, offsetof(struct ks_wire_header, crc));
+        ks_wire_crc32c(0, to->bytes.ptr, offsetof(struct ks_wire_header, crc));
 }
 
 void recording_bytes_init(struct recording_bytes *to, uint32_t pid, int64_t start_unix_ns)
@@ -95,7 +95,7 @@ void recording_bytes_item(struct recording_bytes *to, enum ks_wire_item_kind kin
     static const char ZEROS[8];
     struct ks_wire_item item = {
         .word = (uint32_t)kind << 24 | (uint32_t)size,
-        .crc = ks_crc32c(0, payload, size),
+        .crc = ks_wire_crc32c(0, payload, size),
     };
     recording_bytes_raw(to, &item, sizeof(item));
     recording_bytes_raw(to, payload, size);
@@ -132,8 +132,8 @@ void recording_bytes_seal(struct recording_bytes *to)
     const char *bytes = to->bytes.ptr + to->slot_at;
     head->is_sealed = 1;
     head->size = (uint32_t)to->payload_size;
-    head->crc = ks_crc32c(ks_crc32c(0, bytes + KS_WIRE_SLOT_HEADER_SIZE, head->size), bytes,
-                          offsetof(struct ks_wire_slot, size));
+    head->crc = ks_wire_crc32c(ks_wire_crc32c(0, bytes + KS_WIRE_SLOT_HEADER_SIZE, head->size),
+                               bytes, offsetof(struct ks_wire_slot, size));
 }
 
 struct ks_str recording_bytes_str(const struct recording_bytes *to)

@@ -125,6 +125,8 @@ static void make_marks(struct fixture_source *source, struct numbers *numbers, s
             .start_ns = tick(numbers, &clock),
             .value = (double)i,
             .name = (uint32_t)numbers_below(numbers, FIXTURE_NAMES),
+            .unit = (uint32_t)numbers_below(numbers, FIXTURE_NAMES),
+            .values = (uint32_t)numbers_below(numbers, FIXTURE_NAMES),
         };
     }
 }
@@ -237,6 +239,8 @@ static enum ks_status add_others(struct ks_trace_builder *builder, const struct 
         struct ks_mark_row row = source->marks[i];
         row.lane = lanes->threads[row.lane];
         row.name = lanes->names[row.name];
+        row.unit = lanes->names[row.unit];
+        row.values = lanes->names[row.values];
         KS_TRY(ks_trace_builder_mark(builder, &row, err));
     }
     return KS_OK;

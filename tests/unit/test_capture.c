@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "capture/shared/checksum.h"
+#include "wire/crc32c.h"
 
 enum { THREADS = 8, EVENTS = 20000, MIB = 1 << 20 };
 
@@ -150,10 +150,10 @@ static void test_checksums(void **state)
 {
     (void)state;
     unsigned char bytes[67];
-    assert_int_equal(ks_capture_crc32c(0, "123456789", 9), 0xE3069283u); // RFC 3720's polynomial
+    assert_int_equal(ks_wire_crc32c(0, "123456789", 9), 0xE3069283u); // RFC 3720's polynomial
     for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] = (unsigned char)(i * 37 + 11);
-        assert_int_equal(ks_capture_crc32c(7, bytes, i), crc_by_bits(7, bytes, i));
+        assert_int_equal(ks_wire_crc32c(7, bytes, i), crc_by_bits(7, bytes, i));
     }
 }
 
@@ -348,6 +348,29 @@ static void test_child_writes_its_own_file(void **state)
 
 #endif
 
+/* What is said of the process is in each of its files, once, and in none of a child. */
+static void test_notes(void **state)
+{
+    (void)state;
+    uint32_t key = ks_capture_string("who", 3);
+    uint32_t first = ks_capture_string("worker 1", 8);
+    uint32_t second = ks_capture_string("worker 2", 8);
+    const uint32_t notes[2][2] = {{key, first}, {key, second}};
+    ks_capture_note(key, first); // nothing is begun by it
+    assert_false(ks_capture_is_on());
+    for (int i = 0; i < 2; i++) {
+        begin(0);
+        ks_capture_note(key, second);
+        ks_capture_note(key, second);
+        ks_capture_note(0, second);
+        ks_capture_stop();
+        struct recording recording = open_recording();
+        assert_int_equal(count_items(&recording, KS_WIRE_NOTE, notes[0], sizeof(notes[0])), !i);
+        assert_int_equal(count_items(&recording, KS_WIRE_NOTE, notes[1], sizeof(notes[1])), 1);
+        close_recording(&recording);
+    }
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -371,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_turned_off_with_its_reason),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_notes),
 #ifndef __SANITIZE_THREAD__
         cmocka_unit_test(test_child_writes_its_own_file),
 #endif

@@ -1,8 +1,10 @@
 /* Goal: shapes get torch's form, however a file writes them, and a kept one is found again under
- * its own text only. Method: forms worked out by hand; random lists in which blanks change nothing. */
+ * its own text only. Method: forms worked out by hand; random lists in which blanks change
+ * nothing. */
 #include "read/kineto_shapes.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cmocka_all.h"
 #include "numbers.h"

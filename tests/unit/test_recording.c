@@ -3,11 +3,11 @@
  * with one fault or one thing more; rows and counters as text; times against exact ones. */
 #include <inttypes.h>
 
-#include "base/crc32c.h"
 #include "cmocka_all.h"
 #include "dump_trace.h"
 #include "read_bytes.h"
 #include "recording_bytes.h"
+#include "wire/crc32c.h"
 
 static const int64_t START_NS = 1700000000000000000;
 
@@ -130,12 +130,13 @@ static void test_crc32c(void **state)
 {
     (void)state;
     char bytes[100];
-    assert_int_equal(ks_crc32c(0, "123456789", 9), 0xE3069283);
-    assert_int_equal(ks_crc32c_plain(0, "123456789", 9), 0xE3069283);
-    assert_int_equal(ks_crc32c(ks_crc32c(0, "1234", 4), "56789", 5), 0xE3069283);
+    assert_int_equal(ks_wire_crc32c(0, "123456789", 9), 0xE3069283);
+    assert_int_equal(ks_wire_crc32c_plain(0, "123456789", 9), 0xE3069283);
+    assert_int_equal(ks_wire_crc32c(ks_wire_crc32c(0, "1234", 4), "56789", 5), 0xE3069283);
     for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] = (char)(i * 37);
-        assert_int_equal(ks_crc32c((uint32_t)i, bytes, i), ks_crc32c_plain((uint32_t)i, bytes, i));
+        assert_int_equal(ks_wire_crc32c((uint32_t)i, bytes, i),
+                         ks_wire_crc32c_plain((uint32_t)i, bytes, i));
     }
 }
 
