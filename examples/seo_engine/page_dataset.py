@@ -103,6 +103,9 @@ def make_loader(
 ) -> DataLoader:
     """Batches of a dataset: shuffled anew each epoch with a seed, in order without."""
     options = {
+        # Loaders draw seeds for their workers, with workers that persist less often: from numbers
+        # of their own, so that dropout does not depend on num_workers.
+        "generator": torch.Generator().manual_seed(seed or 0),
         "collate_fn": dataset.collate_fn,
         "num_workers": num_workers,
         "persistent_workers": num_workers > 0,
