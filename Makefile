@@ -136,7 +136,7 @@ fuzz-smoke: build-fuzz ## replay the corpus of every fuzz target once
 
 ## Measuring
 
-bench: build ## time the report against its peers, quick sizes
+bench: build ## time the report and the recorders against their peers, quick sizes
 	@tools/setup.sh bench
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/instructions.py
@@ -148,6 +148,8 @@ bench: build ## time the report against its peers, quick sizes
 	@$(PYTHON) bench/python_region.py
 	@$(PYTHON) bench/stack_sampler.py
 	@$(PYTHON) bench/monitor_cost.py
+	@tools/setup.sh peers
+	@$(PYTHON) bench/peers_python.py
 
 bench-full: build ## the same at full size, medians of five
 	@tools/setup.sh bench

@@ -1,17 +1,26 @@
-"""The stack sampler against py-spy, austin, scalene and viztracer: a training runs under each in
-turn. How much longer its steps are, the CPU time of all processes, the size of the file, and how
-long it takes to read the file.
+"""Our stack sampler and function profiler against py-spy, austin, scalene and viztracer: a training
+runs under each in turn, and alone.
 
-Use: peers_python.py [--rounds N] [--steps N] [--peers FOLDER] [--tiny]
+Said is how many times as long its steps take, by the clock on the wall and by the CPU clock of the
+training's thread, and how much CPU time all processes together, beside the training alone in the
+same round; the size of the file, and how long it takes to open it. Of the steps of a run the lower
+quartile counts: what a profiler adds it adds to all of them, and other work to some. Opening is for
+ours `kscope report`, which reads, counts and shows; for JSON what Python's json module takes to
+load it, as viewers in a browser must before they show anything.
 
-The peers go into FOLDER (.venv-peers), an environment made from requirements-bench-python.txt; a
-peer that does not run here is named, with its own words.
+Use: peers_python.py [--seconds N] [--steps N] [--peers FOLDER] [--tiny]
+
+A round takes some 40 s where there is no other work. Rounds begin for N seconds; what has not begun
+after 90 is left out. The peers are in FOLDER (.venv-peers), an environment that `tools/setup.sh
+peers` makes from requirements-bench-python.txt; one that does not run here is named, with its own
+words.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import re
 import resource
 import statistics
 import subprocess
@@ -20,48 +29,33 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "capture"))
-
-import build_sampler  # noqa: E402
-import sampled_stacks  # noqa: E402
-
+KSCOPE = pathlib.Path(os.environ.get("KSCOPE_BIN", ROOT / "build" / "kscope")).resolve()
 PROGRAM = str(ROOT / "bench" / "training_program.py")
 RATE_HZ = 1000
-SECONDS_MAX = 600  # of one run
+SECONDS_MAX = 60  # of one run
+SECONDS_TO_BEGIN = 90
 
 
-def make_environment(folder):
-    if not (folder / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        wanted = str(ROOT / "requirements-bench-python.txt")
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "-r", wanted]
-        subprocess.run(pip, check=True)
-
-
-def commands(peers, module, out, steps):
+def commands(peers, out, steps):
     """{name: (command, does it need the peers' packages)}; each writes below `out`."""
-    program = [PROGRAM, str(steps)]
-    ours = [str(ROOT / "bench" / "sampled_program.py"), module, out]
-    spy = [str(peers / "bin" / "py-spy"), "record", "-r", str(RATE_HZ), "-f", "speedscope"]
-    spy += ["-o", f"{out}/spy.json"]
+    python, program = [sys.executable], [PROGRAM, str(steps)]
+    ours = [*python, str(ROOT / "bench" / "recorded_program.py")]
+    spy = [str(peers / "bin" / "py-spy"), "record", "-f", "speedscope", "-o", f"{out}/spy.json"]
+    spied = ["--", *python, *program]
+    fast = ["-r", str(RATE_HZ), "--nonblocking"]
     austin = [str(peers / "bin" / "austin"), "-i", f"{1000 // RATE_HZ}ms", "-o", f"{out}/austin"]
-    python = [sys.executable]
+    scalene = [*python, "-m", "scalene", "run", "--cpu-only", "-o", f"{out}/s.json"]
+    tracer = [*python, "-m", "viztracer", "--quiet", "-o", f"{out}/v.json", "--"]
     return {
-        "plain": (python + program, False),
-        "kscope, 100 Hz": (python + ours + ["100", *program], False),
-        "kscope, 1000 Hz": (python + ours + [str(RATE_HZ), *program], False),
-        "py-spy": (spy + ["--"] + python + program, False),
-        "py-spy, nonblocking": (spy + ["--nonblocking", "--"] + python + program, False),
+        "alone": (python + program, False),
+        "kscope samples, 100 Hz": ([*ours, "samples", out, "100", *program], False),
+        "kscope samples": ([*ours, "samples", out, str(RATE_HZ), *program], False),
+        "py-spy, 100 Hz": ([*spy, *spied], False),
+        "py-spy, nonblocking": ([*spy, *fast, *spied], False),
         "austin": (austin + python + program, False),
-        "scalene": (
-            [*python, "-m", "scalene", "run", "--cpu-only", "-o", f"{out}/s.json"]
-            + [PROGRAM, "---", str(steps)],
-            True,
-        ),
-        "viztracer": (
-            [*python, "-m", "viztracer", "--quiet", "-o", f"{out}/v.json", "--", *program],
-            True,
-        ),
+        "scalene, CPU only": ([*scalene, PROGRAM, "---", str(steps)], True),
+        "kscope functions": ([*ours, "functions", out, "0", *program], False),
+        "viztracer": (tracer + program, True),
     }
 
 
@@ -77,10 +71,10 @@ def times_of(text):
 
 
 def open_seconds(path):
-    """Reading the whole file; of text formats by the json module, which flatters none."""
     begin = time.perf_counter()
     if path.suffix == ".ksrec":
-        sampled_stacks.read(path).weights()
+        command = [str(KSCOPE), "report", "--no-cache", str(path)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     elif path.suffix == ".json":
         json.loads(path.read_text())
     else:
@@ -88,9 +82,18 @@ def open_seconds(path):
     return time.perf_counter() - begin
 
 
-def run_once(command, needs_packages, packages, out):
-    """(median step in ns, CPU seconds, bytes, seconds to read), or what went wrong."""
-    env = dict(os.environ, PYTHONPATH=packages) if needs_packages else os.environ
+def words_of(done):
+    """The first line in which a program that ended badly says why."""
+    words = (done.stderr or done.stdout).strip().splitlines()
+    library = re.search(r"version `(GLIBC_[0-9.]+)' not found", words[0] if words else "")
+    if library:
+        return f"needs {library[1]}, and here is {os.confstr('CS_GNU_LIBC_VERSION')}"
+    return words[0] if words else f"status {done.returncode}"
+
+
+def run_once(command, packages, out):
+    """(ns of a step by both clocks, CPU seconds, bytes, seconds to open), or what went wrong."""
+    env = dict(os.environ, PYTHONPATH=packages) if packages else os.environ
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         done = subprocess.run(
@@ -98,62 +101,81 @@ def run_once(command, needs_packages, packages, out):
         )
     except subprocess.TimeoutExpired:
         return f"took more than {SECONDS_MAX} s"
+    except OSError as error:
+        return str(error)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     times = times_of(done.stdout)
     if done.returncode != 0 or not times:
-        words = (done.stderr or done.stdout).strip().splitlines()
-        return words[0] if words else f"status {done.returncode}"
+        return words_of(done)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     files = [path for path in pathlib.Path(out).iterdir() if path.is_file()]
     size = sum(path.stat().st_blocks * 512 for path in files)
-    return statistics.median(times), cpu, size, sum(map(open_seconds, files))
+    step = [statistics.quantiles(column, n=4)[0] for column in zip(*times, strict=True)]
+    return *step, cpu, size, sum(map(open_seconds, files))
 
 
-def measure(options, module, peers):
-    found, faults = {}, {}
+def run_round(options, peers, begin):
+    """{name: what run_once gives}."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     packages = str(peers / "lib" / version / "site-packages")
-    for _ in range(options.rounds):
-        for name in commands(peers, module, "", options.steps):
-            with tempfile.TemporaryDirectory() as out:
-                command, needs = commands(peers, module, out, options.steps)[name]
-                try:
-                    row = run_once(command, needs, packages, out)
-                except OSError as error:
-                    row = str(error)
-            print(f"{name}: {row}", file=sys.stderr, flush=True)
-            if isinstance(row, str):
-                faults[name] = row
-            else:
-                found.setdefault(name, []).append(row)
-    return found, faults
+    found = {}
+    for name in commands(peers, "", options.steps):
+        if found and isinstance(found["alone"], str):
+            break
+        if time.monotonic() - begin > SECONDS_TO_BEGIN:
+            found[name] = f"{SECONDS_TO_BEGIN} s were over"
+            continue
+        with tempfile.TemporaryDirectory() as out:
+            command, needs = commands(peers, out, options.steps)[name]
+            found[name] = run_once(command, packages if needs else None, out)
+    return found
+
+
+def measure(options, peers):
+    """Rounds; a peer that did not run once has words there."""
+    rounds, begin = [], time.monotonic()
+    while not rounds or time.monotonic() - begin < options.seconds:
+        rounds.append(run_round(options, peers, begin))
+    return rounds
+
+
+def show(name, rows, alone):
+    """Medians over rounds, ratios to the run alone in the same round."""
+    step, step_cpu, cpu = (
+        statistics.median(row[i] / plain[i] for row, plain in zip(rows, alone, strict=True))
+        for i in range(3)
+    )
+    size, to_open = (statistics.median(row[i] for row in rows) for i in (3, 4))
+    print(
+        f"{name:24}{step:8.2f}{step_cpu:10.2f}{cpu:9.2f}{size / 1024:10.0f} KB"
+        f"{1e3 * to_open:9.1f} ms"
+    )
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(description="Compares Python profilers on a training.")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=45)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--peers", default=str(ROOT / ".venv-peers"))
-    parser.add_argument("--tiny", action="store_true", help="one round, few steps, peers not made")
+    parser.add_argument("--tiny", action="store_true", help="one round, few steps")
     options = parser.parse_args(arguments)
-    peers = pathlib.Path(options.peers).resolve()
     if options.tiny:
-        options.rounds, options.steps = 1, 2
-    else:
-        make_environment(peers)
-    with tempfile.TemporaryDirectory() as folder:
-        module = str(build_sampler.build(sys.executable, folder))
-        found, faults = measure(options, module, peers)
-    plain = statistics.median(row[0] for row in found["plain"])
-    print(f"{'':20} {'step':>10} {'longer':>9} {'CPU':>8} {'file':>10} {'to read':>9}")
-    for name, rows in found.items():
-        step, cpu, size, seconds = (statistics.median(column) for column in zip(*rows, strict=True))
-        print(
-            f"{name:20} {step / 1e6:7.2f} ms {100 * (step / plain - 1):7.1f} % {cpu:6.2f} s "
-            f"{size / 1024:7.0f} KB {1e3 * seconds:6.1f} ms"
-        )
-    for name, words in faults.items():
-        print(f"{name}: no figures: {words}")
+        options.seconds, options.steps = 0, 2
+    rounds = measure(options, pathlib.Path(options.peers).resolve())
+    if isinstance(rounds[0]["alone"], str):
+        print(f"the training does not run: {rounds[0]['alone']}", file=sys.stderr)
+        return 1
+    alone = statistics.median(row["alone"][0] for row in rounds) / 1e6
+    print(f"a training, steps of {alone:.1f} ms alone; sampling at {RATE_HZ} Hz where not said")
+    print(f"otherwise; times as long as alone, medians of {len(rounds)} rounds, and the file;")
+    print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print(f"{'':24}{'step':>8}{'step CPU':>10}{'all CPU':>9}{'size':>13}{'to open':>12}")
+    for name in rounds[0]:
+        good = [row for row in rounds if not isinstance(row[name], str)]
+        if good:
+            show(name, [row[name] for row in good], [row["alone"] for row in good])
+        else:
+            print(f"{name:24}no figures: {rounds[0][name]}")
     return 0
 
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes a machine ready: Debian packages, then a Python environment with pinned packages.
 #
-# Use: tools/setup.sh [demo|test|ci|bench]    Each level needs what the one before it needs; bench
-# needs what demo needs and an environment of its own.
+# Use: tools/setup.sh [demo|test|ci|bench|peers]    Each level needs what the one before it needs;
+# bench and peers need what demo needs and an environment of their own each.
 # Written for Debian 12 and 13. As root it installs what is missing; otherwise it prints the command
 # and stops. Nothing is asked of the network when all is there, so that a second run costs
 # milliseconds.
@@ -27,8 +27,12 @@ bench)
     venv=.venv-bench
     pip_options=--no-deps
     ;;
+peers)
+    requirements=requirements-bench-python.txt
+    venv=.venv-peers
+    ;;
 *)
-    echo "usage: tools/setup.sh [demo|test|ci|bench]" >&2
+    echo "usage: tools/setup.sh [demo|test|ci|bench|peers]" >&2
     exit 2
     ;;
 esac

@@ -23,6 +23,22 @@ static void join(struct ks_curve_point *point, const struct ks_curve_point *more
     point->end_ns = more->end_ns;
 }
 
+/* The time behind the last value of a curve, which is told anew: `value` is of both. */
+static void join_rest(struct ks_curve *curve, struct ks_curve_point *points, int64_t now_ns,
+                      const struct ks_look_value *value)
+{
+    float whole = (float)value->value;
+    uint32_t index = curve->value_count > 0 ? curve->count : curve->count - 1;
+    const struct ks_curve_point rest = {.end_ns = now_ns,
+                                        .seconds = value->seconds,
+                                        .mean = value->rest,
+                                        .min = whole,
+                                        .max = whole};
+    join(&points[index], &rest);
+    curve->last = value->value;
+    curve->last_ns = now_ns;
+}
+
 static void halve(struct ks_curve *curve, struct ks_curve_point *points)
 {
     for (size_t i = 0; i < KS_CURVE_POINTS_MAX / 2; i++) {
@@ -49,6 +65,10 @@ static void keep(struct ks_curves *curves, int64_t now_ns, const struct ks_look_
     struct ks_curve *curve = &curves->list[value->series];
     struct ks_curve_point *at = &curves->points[value->series][curve->count];
     float seconds = value->seconds;
+    if (value->is_rest && !curve->was_paused && curve->count + curve->value_count > 0) {
+        join_rest(curve, curves->points[value->series], now_ns, value);
+        return;
+    }
     if (seconds <= 0 && curve->point_size > 0 && !curve->was_paused) {
         seconds = (float)(now_ns - curve->last_ns) / 1e9F;
     }
@@ -191,6 +211,13 @@ uint32_t ks_curves_points(struct ks_curves *curves, uint32_t series, int64_t fro
     return count;
 }
 
+/* The first point may begin before that. */
+static double seconds_within(const struct ks_curve_point *point, int64_t from_ns)
+{
+    double most = (double)(point->end_ns - from_ns) / 1e9;
+    return (double)point->seconds < most ? (double)point->seconds : most;
+}
+
 bool ks_curves_summary(struct ks_curves *curves, uint32_t series, int64_t from_ns, int64_t to_ns,
                        struct ks_curve_summary *out)
 {
@@ -205,10 +232,11 @@ bool ks_curves_summary(struct ks_curves *curves, uint32_t series, int64_t from_n
                                      .min = (double)points[0].min,
                                      .max = (double)points[0].max};
     for (uint32_t i = 0; i < count; i++) {
+        double seconds = seconds_within(&points[i], from_ns);
         out->min = (double)points[i].min < out->min ? (double)points[i].min : out->min;
         out->max = (double)points[i].max > out->max ? (double)points[i].max : out->max;
-        out->seconds += (double)points[i].seconds;
-        weighted += (double)points[i].mean * (double)points[i].seconds;
+        out->seconds += seconds;
+        weighted += (double)points[i].mean * seconds;
         plain += (double)points[i].mean;
     }
     out->mean = out->seconds > 0 ? weighted / out->seconds : plain / count;

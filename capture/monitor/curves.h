@@ -58,8 +58,8 @@ void ks_curves_init(struct ks_curves *curves);
 /* Nothing will be measured for a while: no value holds until the next one. */
 void ks_curves_pause(struct ks_curves *curves);
 void ks_curves_add(struct ks_curves *curves, const struct ks_look *look);
-/* Of the points that end in (from, to]; false when there are none. Means are weighted by time, so
- * that of a rate is all that was counted by all of the time. */
+/* Of the points that end in (from, to]; false when there are none. Means are weighted by time
+ * behind `from_ns`, so that of a rate is all that was counted by all of the time. */
 bool ks_curves_summary(struct ks_curves *curves, uint32_t series, int64_t from_ns, int64_t to_ns,
                        struct ks_curve_summary *out);
 /* Copies the points that end in (from, to] and gives their number. */

@@ -8,8 +8,9 @@
 #define NS_PER_MS INT64_C(1000000)
 
 enum {
-    BUSY_PERIOD_MS = 200,  /* the driver's own samples are 1/6 s apart and more */
-    SLOW_PERIOD_MS = 1000, /* PCIe: each call measures for 20 ms */
+    BUSY_PERIOD_MS = 200,      /* the driver's own samples are 1/6 s apart and more */
+    UNITS_PERIOD_MIN_MS = 100, /* between two samples that are worth comparing */
+    SLOW_PERIOD_MS = 1000,     /* PCIe: each call measures for 20 ms */
     UUID_SIZE = 96,
     KIB = 1024,
     MIB = 1024 * 1024,
@@ -210,6 +211,9 @@ static void put_gpm(struct ks_gpu_source *source, const struct ks_gpu *gpu, stru
 /* Between two samples; the later one is the earlier one of the next look. */
 static void look_at_units(struct ks_gpu_source *source, struct ks_gpu *gpu, struct ks_look *look)
 {
+    if (gpu->has_sample && look->now_ns < gpu->sampled_ns + UNITS_PERIOD_MIN_MS * NS_PER_MS) {
+        return; /* a last look */
+    }
     if (source->calls.gpm_sample(gpu->device, gpu->later) != 0) {
         gpu->has_sample = false;
         return;
@@ -316,7 +320,9 @@ void ks_gpu_source_look(struct ks_gpu_source *source, struct ks_look *look)
             look_at_energy(&source->calls, gpu, look);
         }
         if (is_slow_due && !gpu->has_gpm) {
-            look_at_pcie(&source->calls, gpu, look);
+            if (!look->is_last) { /* whoever stops should not wait for it */
+                look_at_pcie(&source->calls, gpu, look);
+            }
             look_at_nvlink(&source->calls, gpu, look);
         }
     }

@@ -11,7 +11,8 @@ static const uint64_t NO_LIMIT_MIN = UINT64_C(1) << 60;
 
 enum {
     TEXT_SIZE = 4096,
-    MEMORY_PERIOD_MS = 200,
+    MEMORY_PERIOD_MS = 500,
+    PERIODS_MIN = 5, /* of fewer a share says little */
     SLOW_PERIOD_MS = 1000,
 };
 
@@ -238,6 +239,9 @@ static void put_throttled_periods(struct ks_group_source *source, struct ks_look
     if (!ks_words_number_of(text, "nr_periods ", &periods) ||
         !ks_words_number_of(text, "nr_throttled ", &throttled)) {
         return;
+    }
+    if (look->is_last && periods - source->periods < PERIODS_MIN) {
+        return; /* soon after another look; the one after this is told of them */
     }
     if (source->has_periods && periods > source->periods &&
         throttled >= source->throttled_periods) {

@@ -10,11 +10,10 @@
 #define NS_PER_MS INT64_C(1000000)
 
 enum {
-    MEMORY_PERIOD_MS = 500,
     SLOW_PERIOD_MS = 1000,
     /* The kernel visits each core, and each interrupt of each core, to write /proc/stat, and
      * counts in ticks of 10 ms. */
-    STAT_PERIOD_MS = 200,
+    STAT_PERIOD_MS = 500,
     STAT_PERIOD_LARGE_MS = 1000,
     CORES_LARGE = 32,
     SECTOR_SIZE = 512, /* of /proc/diskstats, whatever the disk's are */
@@ -70,13 +69,16 @@ static void put_core(struct ks_machine_source *source, struct ks_look *look, enu
                      uint32_t index, struct ks_machine_core *last,
                      const struct ks_machine_core *now)
 {
+    struct ks_look_rate rate = {0};
     if (last->all > 0 && now->all > last->all && now->busy >= last->busy) {
         double busy = (double)(now->busy - last->busy);
         double all = (double)(now->all - last->all);
-        double seconds = (double)(look->now_ns - source->stat_seen_ns) / 1e9;
-        ks_look_put_of(look, metric, index, busy < all ? 100 * busy / all : 100, seconds);
+        rate.value = busy < all ? 100 * busy / all : 100;
+        rate.ns = look->now_ns - source->stat_seen_ns;
     }
-    *last = *now;
+    last->rate = ks_look_put_after(look, metric, index, last->rate, rate);
+    last->busy = now->busy;
+    last->all = now->all;
 }
 
 /* "cpu  ..." of all, then "cpu0 ..."; a core that is switched off has no line. */
@@ -114,9 +116,6 @@ static void look_at_memory(struct ks_machine_source *source, struct ks_look *loo
 {
     uint64_t total = 0;
     uint64_t available = 0;
-    if (!ks_look_is_due(look, &source->memory_due_ns, MEMORY_PERIOD_MS * NS_PER_MS)) {
-        return;
-    }
     (void)ks_kept_file_read(&source->memory, source->text, sizeof(source->text));
     if (ks_words_number_of(source->text, "MemTotal:", &total) &&
         ks_words_number_of(source->text, "MemAvailable:", &available) && total > 0 &&
@@ -221,9 +220,9 @@ static void look_at_disks(struct ks_machine_source *source, struct ks_look *look
             ks_look_add_rate(&busy, look, &disk->busy_ms, field[BUSY_MS], 0.1);
         }
     }
-    ks_look_put_sum(look, KS_METRIC_DISK_READ, &read, read.total);
-    ks_look_put_sum(look, KS_METRIC_DISK_WRITE, &write, write.total);
-    ks_look_put_sum(look, KS_METRIC_DISK_BUSY, &busy, busy.max < 100 ? busy.max : 100);
+    ks_look_put_total(look, KS_METRIC_DISK_READ, &read);
+    ks_look_put_total(look, KS_METRIC_DISK_WRITE, &write);
+    ks_look_put_highest(look, KS_METRIC_DISK_BUSY, &busy, 100);
 }
 
 /* ------------------------------------------------------------------ network */
@@ -274,15 +273,15 @@ static void look_at_links(struct ks_machine_source *source, struct ks_look *look
             ks_look_add_rate(&send, look, &link->send, field[SENT], 1);
         }
     }
-    ks_look_put_sum(look, KS_METRIC_NET_RECEIVE, &receive, receive.total);
-    ks_look_put_sum(look, KS_METRIC_NET_SEND, &send, send.total);
+    ks_look_put_total(look, KS_METRIC_NET_RECEIVE, &receive);
+    ks_look_put_total(look, KS_METRIC_NET_SEND, &send);
 }
 
 void ks_machine_source_look(struct ks_machine_source *source, struct ks_look *look)
 {
     look_at_cores(source, look);
-    look_at_memory(source, look);
     if (ks_look_is_due(look, &source->slow_due_ns, SLOW_PERIOD_MS * NS_PER_MS)) {
+        look_at_memory(source, look);
         look_at_pressure(source, look);
         look_at_disks(source, look);
         look_at_links(source, look);

@@ -17,6 +17,7 @@ enum {
 struct ks_machine_core {
     uint64_t busy;
     uint64_t all;
+    struct ks_look_rate rate; /* as it was put last */
 };
 
 struct ks_machine_disk {
@@ -38,7 +39,7 @@ struct ks_machine_source {
     struct ks_look_count pressure_some[KS_MACHINE_PRESSURES];
     struct ks_look_count pressure_full[KS_MACHINE_PRESSURES];
     uint32_t core_count; /* as of the last look */
-    int64_t stat_due_ns, memory_due_ns, slow_due_ns;
+    int64_t stat_due_ns, slow_due_ns;
     int64_t stat_seen_ns;
     struct ks_machine_core total;
     struct ks_machine_core cores[KS_METRIC_CORES_MAX];

@@ -95,6 +95,6 @@ void ks_rdma_source_look(struct ks_rdma_source *source, struct ks_look *look)
             ks_look_add_rate(&sent, look, &port->sent, words, WORD_SIZE);
         }
     }
-    ks_look_put_sum(look, KS_METRIC_NET_RDMA_RECEIVE, &received, received.total);
-    ks_look_put_sum(look, KS_METRIC_NET_RDMA_SEND, &sent, sent.total);
+    ks_look_put_total(look, KS_METRIC_NET_RDMA_RECEIVE, &received);
+    ks_look_put_total(look, KS_METRIC_NET_RDMA_SEND, &sent);
 }

@@ -69,11 +69,12 @@ int64_t ks_system_monitor_now_ns(void)
 
 /* Counts what the calling thread has used since its clock stood at `cpu_from_ns`, and gives where
  * it stands now. */
-static int64_t look_around(struct work *work, int64_t cpu_from_ns)
+static int64_t look_around(struct work *work, bool is_last, int64_t cpu_from_ns)
 {
     int error = errno;
     (void)pthread_mutex_lock(&monitor.looking);
     work->look.count = 0;
+    work->look.is_last = is_last;
     work->look.now_ns = ks_system_monitor_now_ns();
     ks_process_source_look(&work->process, &work->look);
     ks_group_source_look(&work->group, &work->look);
@@ -90,14 +91,21 @@ static int64_t look_around(struct work *work, int64_t cpu_from_ns)
 
 static void look_once(struct work *work)
 {
-    (void)look_around(work, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+    (void)look_around(work, false, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
+/* For somebody who stops: what is looked at less often ends now, too. */
+static void look_last(struct work *work)
+{
+    (void)look_around(work, true, clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
 /* The driver may take its time: on a thread of its own, and a caller's only where there is none. */
-static int64_t look_at_gpus(struct work *work, int64_t cpu_from_ns)
+static int64_t look_at_gpus(struct work *work, bool is_last, int64_t cpu_from_ns)
 {
     int error = errno;
     work->gpu_look.count = 0;
+    work->gpu_look.is_last = is_last;
     work->gpu_look.now_ns = ks_system_monitor_now_ns();
     ks_gpu_source_look(&work->gpus, &work->gpu_look);
     if (work->gpu_look.count > 0) {
@@ -139,7 +147,7 @@ static void *run(void *unused)
             atomic_fetch_add(&monitor.late, 1);
         }
         looked_ns = now_ns - due_ns < interval_ns ? due_ns : now_ns;
-        cpu_ns = look_around(monitor.work, cpu_ns);
+        cpu_ns = look_around(monitor.work, false, cpu_ns);
     }
 }
 
@@ -153,11 +161,11 @@ static void *run_gpus(void *unused)
     while (work->gpus.count > 0 && !atomic_load(&monitor.is_ending)) {
         uint32_t rate_hz = atomic_load(&monitor.rate_hz);
         int64_t interval_ns = NS_PER_S / (rate_hz < GPU_RATE_MAX ? rate_hz : GPU_RATE_MAX);
-        cpu_ns = look_at_gpus(work, cpu_ns);
+        cpu_ns = look_at_gpus(work, false, cpu_ns);
         wait_until(&monitor.gpu_wake, work->gpu_look.now_ns + interval_ns);
     }
     if (work->gpus.count > 0) {
-        (void)look_at_gpus(work, cpu_ns);
+        (void)look_at_gpus(work, true, cpu_ns);
     }
     ks_gpu_source_close(&work->gpus);
     return NULL;
@@ -248,7 +256,7 @@ static void stop_gpus(void)
         (void)pthread_join(monitor.gpu_thread, NULL);
         monitor.has_gpu_thread = false;
     } else if (monitor.has_gpus) {
-        (void)look_at_gpus(monitor.work, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+        (void)look_at_gpus(monitor.work, true, clock_ns(CLOCK_THREAD_CPUTIME_ID));
         ks_gpu_source_close(&monitor.work->gpus);
     }
     monitor.has_gpus = false;
@@ -266,7 +274,7 @@ static void start_gpus(void)
     } else {
         monitor.has_gpus = true;
         ks_gpu_source_open(&monitor.work->gpus);
-        (void)look_at_gpus(monitor.work, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+        (void)look_at_gpus(monitor.work, false, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     }
 }
 
@@ -366,12 +374,17 @@ int ks_system_monitor_start(const struct ks_system_monitor_options *options,
 void ks_system_monitor_stop(void)
 {
     look_whether_child();
-    if (monitor.user_count == 0 || --monitor.user_count > 0) {
+    if (monitor.user_count == 0) {
         return;
     }
-    stop_threads();
-    look_once(monitor.work);
-    close_sources(monitor.work);
+    monitor.user_count--;
+    if (monitor.user_count == 0) {
+        stop_threads();
+    }
+    look_last(monitor.work);
+    if (monitor.user_count == 0) {
+        close_sources(monitor.work);
+    }
 }
 
 bool ks_system_monitor_is_on(void)
@@ -387,7 +400,7 @@ void ks_system_monitor_look(void)
         look_once(monitor.work);
     }
     if (monitor.user_count > 0 && monitor.has_gpus && !monitor.has_gpu_thread) {
-        (void)look_at_gpus(monitor.work, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+        (void)look_at_gpus(monitor.work, false, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     }
 }
 

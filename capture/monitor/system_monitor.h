@@ -37,7 +37,8 @@ struct ks_system_monitor_counts {
  * not. */
 int ks_system_monitor_start(const struct ks_system_monitor_options *options,
                             char reason[KS_MONITOR_REASON_SIZE]);
-/* Once for each start. Waits for the look that goes on. What was measured can still be asked. */
+/* Once for each start, with a last look at all, whatever its period, so that means are of the whole
+ * time. Waits for the look that goes on. What was measured can still be asked. */
 void ks_system_monitor_stop(void);
 /* Stops it for all that started it: before the process ends, when the driver's library goes away
  * under the feet of who calls it. */

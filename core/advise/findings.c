@@ -93,7 +93,7 @@ enum ks_status ks_findings_add(struct ks_findings *findings, const struct ks_fac
     struct ks_finding *added = &findings->list[findings->count++];
     int64_t step_ns = mean_step_ns(facts);
     *added = *finding;
-    added->impact = finding->rule->impact;
+    added->impact = finding->impact == KS_IMPACT_TIME ? finding->rule->impact : finding->impact;
     clamp_saving(&added->saving, unprofiled_step_ns(facts, step_ns));
     clamp_saving(&added->saving_in_trace, step_ns);
     added->saving_alone = added->saving;

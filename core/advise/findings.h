@@ -33,7 +33,7 @@ struct ks_where {
 
 struct ks_finding {
     const struct ks_rule *rule;
-    enum ks_impact impact;
+    enum ks_impact impact;            /* time: as the rule says */
     enum ks_confidence confidence;    /* from the width of the saving */
     struct ks_saving saving;          /* without the profiler's own cost */
     struct ks_saving saving_in_trace; /* as the trace shows it */

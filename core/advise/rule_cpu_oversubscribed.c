@@ -18,10 +18,19 @@
  *   running (libgomp spins), of R up to nine tenths were seen: they go as well.
  * With a GPU no more than its idle time, and low is nothing.
  *
- * Silent when: the trace does not come from `kscope run`, the kernel does not tell of waiting,
- * fewer than two complete steps or none were found.
+ * Where the trace does not come from `kscope run`, curves of the monitor may tell, in a recording
+ * of the same process or alone (crowded_cores.c, docs/analyses/crowd_curves.md). Who waits they do
+ * not say, so they have to say more: some thread of the machine waits for a core for at least 25%
+ * of the time; the process has more threads than cores, which are pushed off at least 20 times a
+ * second on each; it uses at least 60% of the cores, and at least 80% of what all programs use.
+ * High is the part of the time that some thread waits, low is 0; of a recording without steps
+ * there is no saving, and the finding is a risk.
+ *
+ * Silent when: neither is there, the kernel does not tell of waiting, fewer than two complete steps
+ * were found; or none were, and curves do not tell of three seconds.
  */
 #include "advise/cpu_step.h"
+#include "advise/crowded_cores.h"
 #include "advise/registry.h"
 #include "measure/sum.h"
 
@@ -171,6 +180,9 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     const struct ks_process_use *most = NULL;
     uint32_t most_source = 0;
     check->reason = ks_cpu_step_obstacle(facts);
+    if (check->reason && ks_crowded_cores_are_known(facts)) {
+        return ks_crowded_cores_check(&ks_rule_cpu_oversubscribed, facts, out, check, err);
+    }
     if (check->reason) {
         check->state = KS_CHECK_COULD_NOT;
         return KS_OK;

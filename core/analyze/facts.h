@@ -188,6 +188,24 @@ struct ks_region_fact {
     int64_t max_ns;
 };
 
+/* A counter, or instants of one name and category, of a recording. */
+struct ks_mark_fact {
+    struct ks_strid name;
+    struct ks_strid series; /* category; of the monitor's curves unit and number; 0 none */
+    struct ks_strid unit;   /* 0: none was said */
+    struct ks_strid values; /* of the last instant, a JSON object; 0 none */
+    uint32_t source;
+    bool is_counter;
+    int64_t count;
+    int64_t number_count; /* of these, values that are numbers */
+    int64_t first_ns;
+    int64_t last_ns;
+    double sum; /* of numbers */
+    double min; /* these three: NaN, no number */
+    double max;
+    double last;
+};
+
 /* What a step held of the regions of one category and name, on the thread that has the steps. */
 struct ks_step_region {
     size_t step;   /* index into `steps` */
@@ -571,12 +589,26 @@ struct ks_throttle_fact {
     double held_cores;    /* on so many cores, as a mean over the window */
 };
 
+/* What they say of threads that take the cores from each other: while the steps of a source ran, or
+ * `is_alone`, in all of a recording where nothing has steps. A window of 0 as above. */
+struct ks_crowd_fact {
+    int64_t window_ns;
+    bool is_alone;
+    int64_t cores;        /* of the machine, or whole ones that the control group may use */
+    double threads;       /* of the process */
+    double used_cores;    /* by the process, and ... */
+    double machine_cores; /* ... by all that runs on the machine */
+    double preemptions_per_s;
+    double waiting_share; /* of the time, some thread of the machine waited for a core */
+};
+
 struct ks_source_fact {
     int64_t delay_ns_min;       /* as in the links; KS_UNKNOWN */
     int64_t row_cost_ns;        /* as below */
     int64_t unprofiled_ns;      /* step time outside of the recording; 0 unknown */
     int64_t unprofiled_most_ns; /* the same, or the mean with long steps, if that is more */
     struct ks_throttle_fact throttle;
+    struct ks_crowd_fact crowd;
 };
 
 /* Rows of `steps` that belong to a source. */
@@ -627,6 +659,9 @@ struct ks_facts {
     int64_t region_self_ns;              /* ... of this */
     struct ks_step_region *step_regions; /* by step, then number */
     size_t step_region_count;
+    struct ks_mark_fact *marks; /* instants first; by source, then name, then category */
+    size_t mark_count;
+    size_t instant_count;
     struct ks_function_fact *functions; /* by self_ns, then total_ns, descending, then name */
     size_t function_count;
     struct ks_function_edge *function_edges; /* by function, then total_ns descending */

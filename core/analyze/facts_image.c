@@ -15,6 +15,7 @@ static const struct ks_image_type operator_type = KS_IMAGE_PLAIN(ks_operator_fac
 static const struct ks_image_type kernel_type = KS_IMAGE_PLAIN(ks_kernel_fact);
 static const struct ks_image_type region_type = KS_IMAGE_PLAIN(ks_region_fact);
 static const struct ks_image_type step_region_type = KS_IMAGE_PLAIN(ks_step_region);
+static const struct ks_image_type mark_type = KS_IMAGE_PLAIN(ks_mark_fact);
 static const struct ks_image_type function_type = KS_IMAGE_PLAIN(ks_function_fact);
 static const struct ks_image_type function_edge_type = KS_IMAGE_PLAIN(ks_function_edge);
 static const struct ks_image_type sample_type = KS_IMAGE_PLAIN(ks_sample_fact);
@@ -102,6 +103,7 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(copies, copy_count, copy_type),
     ARRAY(regions, region_count, region_type),
     ARRAY(step_regions, step_region_count, step_region_type),
+    ARRAY(marks, mark_count, mark_type),
     ARRAY(functions, function_count, function_type),
     ARRAY(function_edges, function_edge_count, function_edge_type),
     ARRAY(samples, sample_count, sample_type),

@@ -28,6 +28,8 @@ static const struct ks_analysis analyses[] = {
     {"tokenizing", KS_STAGE_LAST, ks_tokenizing_compute},
     {"regions", KS_STAGE_LAST, ks_regions_compute},
     {"throttle curves", KS_STAGE_LAST, ks_throttle_curves_compute},
+    {"crowd curves", KS_STAGE_LAST, ks_crowd_curves_compute},
+    {"marks", KS_STAGE_LAST, ks_marks_compute},
     {"functions", KS_STAGE_LAST, ks_functions_compute},
     {"samples", KS_STAGE_LAST, ks_samples_compute},
 };

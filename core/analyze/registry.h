@@ -61,6 +61,8 @@ enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err 
 enum ks_status ks_cpu_steps_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_regions_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_throttle_curves_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_marks_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_crowd_curves_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_functions_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_samples_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_tokenizing_compute(struct ks_analyzer *analyzer, struct ks_err *err);

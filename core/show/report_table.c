@@ -57,8 +57,14 @@ static struct ks_unit_text number_text(const struct ks_column *column, const str
     case KS_CELL_SHARE: return ks_units_share(real);
     case KS_CELL_RATE: return ks_units_rate(real);
     case KS_CELL_FLOPS: return whole ? ks_units_flops(real) : (struct ks_unit_text){"-"};
-    default: snprintf(plain.text, sizeof(plain.text), "%lld", (long long)whole); return plain;
+    default: break;
     }
+    if (cell->kind == KS_CELL_REAL) {
+        snprintf(plain.text, sizeof(plain.text), "%.6g", real);
+    } else {
+        snprintf(plain.text, sizeof(plain.text), "%lld", (long long)whole);
+    }
+    return plain;
 }
 
 static void append_cell(struct ks_text *text, const struct ks_column *column,

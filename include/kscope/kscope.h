@@ -359,6 +359,48 @@ KS_API KS_MUST_CHECK enum ks_status ks_query_write(struct ks_report *report,
 KS_API KS_MUST_CHECK enum ks_status ks_query_schema_write(ks_write_cb write, void *user,
                                                           struct ks_err *err);
 
+/* ------------------------------------------------------------------ numbers of a program */
+
+/* What a list of numbers comes to. `std` is that of a sample, 0 for one value. Quantiles lie
+ * between two values where no value stands at their rank, as numpy's do by default. */
+struct ks_summary {
+    size_t count;
+    double total;
+    double mean;
+    double std;
+    double min;
+    double max;
+    double p50;
+    double p90;
+    double p95;
+    double p99;
+};
+
+/* Sorts `values`, which must be finite; without any all is 0. */
+KS_API struct ks_summary ks_summarize(double *values, size_t count);
+
+/* By how much y grows when x grows by 1: the slope of the line of least squares. 0 when there are
+ * fewer than two different x. */
+KS_API double ks_slope(const double *x, const double *y, size_t count);
+
+/* Numbers of a run that a program took itself; NaN where it does not know. */
+struct ks_run_figures {
+    double batches;        /* batches that were loaded */
+    double batch_s;        /* what it takes to read one, without `transform_s` */
+    double transform_s;    /* what its transforms take */
+    double workers;        /* processes that load */
+    double total_s;        /* all steps */
+    double device_s;       /* of that, work of the GPU */
+    double memory_percent; /* of the machine's, mean */
+    double gpu_free_share; /* of the GPU's memory, at the peak, 0-1 */
+};
+
+typedef void (*ks_say_cb)(void *user, const char *id, const char *sentence);
+
+/* Says what such numbers alone allow to say, in the order in which it matters; says nothing when
+ * nothing is wrong. `id` is that of a rule where one looks for the same in a trace. */
+KS_API void ks_figures_advise(const struct ks_run_figures *figures, ks_say_cb say, void *user);
+
 /* ------------------------------------------------------------------ looking at one file */
 
 /* Writes what kind of file each path is, its counters, switches, limits and versions as text, or

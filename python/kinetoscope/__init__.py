@@ -19,6 +19,31 @@ _IN_C = (
     "stop_recording",
 )
 
+# Of the library behind `kscope`, and settings: none of them needs torch.
+_MODULES = {
+    "PerformanceMonitor": "_monitor",
+    "ProfilingConfig": "config",
+    "Report": "report",
+    "TraceError": "_engine",
+    "create_profiling_config": "config",
+    "open": "report",
+    "start_recording": "_recording",
+}
+
+# These load torch when they are asked for.
+_OF_TORCH = (
+    "CodeProfiler",
+    "DataLoadingProfiler",
+    "ModelOptimizer",
+    "PyTorchProfiler",
+    "TorchMemoryProfiler",
+    "TorchProfilingHooks",
+    "handler",
+    "memory_profile",
+    "profile",
+    "profile_device_placement",
+)
+
 # These cannot be without it; what is above can.
 _PROFILERS = ("FunctionProfiler", "StackSampler", "SystemMonitor")
 
@@ -40,18 +65,24 @@ def __getattr__(name):
         from kinetoscope._extension import extension
 
         value = getattr(extension, name)
-    elif name == "start_recording":
-        from kinetoscope._recording import start_recording as value
     elif name == "categories":
         import kinetoscope.categories as value
-    elif name == "PerformanceMonitor":
-        from kinetoscope._monitor import PerformanceMonitor as value
+    elif name in _MODULES:
+        value = getattr(_module(_MODULES[name]), name)
+    elif name in _OF_TORCH:
+        value = getattr(_module("torch"), name)
     elif name in _PROFILERS:
         value = _of_extension(name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _module(name):
+    from importlib import import_module
+
+    return import_module(f"kinetoscope.{name}")
 
 
 def _of_extension(name):
@@ -63,8 +94,7 @@ def _of_extension(name):
 
 
 def __dir__():
-    others = ("start_recording", "categories", "PerformanceMonitor")
-    return sorted({*globals(), *_IN_C, *others, *_PROFILERS})
+    return sorted({*globals(), "categories", *_IN_C, *_MODULES, *_OF_TORCH, *_PROFILERS})
 
 
 if os.environ.get("KSCOPE_RUN") == "1" and os.environ.get("KSCOPE_RECORD"):

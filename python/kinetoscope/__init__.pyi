@@ -1,4 +1,5 @@
 from kinetoscope import categories as categories
+from kinetoscope._engine import TraceError as TraceError
 from kinetoscope._kscope import FunctionProfiler as FunctionProfiler
 from kinetoscope._kscope import RecordingError as RecordingError
 from kinetoscope._kscope import StackSampler as StackSampler
@@ -11,6 +12,20 @@ from kinetoscope._kscope import recording_path as recording_path
 from kinetoscope._kscope import stop_recording as stop_recording
 from kinetoscope._monitor import PerformanceMonitor as PerformanceMonitor
 from kinetoscope._recording import start_recording as start_recording
+from kinetoscope.config import ProfilingConfig as ProfilingConfig
+from kinetoscope.config import create_profiling_config as create_profiling_config
+from kinetoscope.report import Report as Report
+from kinetoscope.report import open as open
+from kinetoscope.torch.code_profiler import CodeProfiler as CodeProfiler
+from kinetoscope.torch.data_loading_profiler import DataLoadingProfiler as DataLoadingProfiler
+from kinetoscope.torch.device_placement import profile_device_placement as profile_device_placement
+from kinetoscope.torch.memory_profiler import TorchMemoryProfiler as TorchMemoryProfiler
+from kinetoscope.torch.memory_profiler import memory_profile as memory_profile
+from kinetoscope.torch.model_optimizer import ModelOptimizer as ModelOptimizer
+from kinetoscope.torch.profile_context import handler as handler
+from kinetoscope.torch.profile_context import profile as profile
+from kinetoscope.torch.profiling_hooks import TorchProfilingHooks as TorchProfilingHooks
+from kinetoscope.torch.torch_profiler import PyTorchProfiler as PyTorchProfiler
 
 __version__: str
 

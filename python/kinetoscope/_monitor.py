@@ -35,14 +35,14 @@ class PerformanceMonitor:
         """
         return self._monitor.look()
 
-    def get_summary(self) -> dict[str, dict[str, float]]:
+    def get_summary(self) -> dict[str, dict[str, float] | None]:
         """`mean` and `max` of each part: {"cpu": {"mean": 61.3, "max": 98.0}, ...}.
 
         cpu, memory: of the machine, percent. gpu_memory: GB, and gpu: percent of the time busy, of
-        the GPU that came highest. process_cpu: percent of one core. process_memory: GB. What cannot
-        be known here, as gpu_memory without a GPU, is absent.
+        the GPU that came highest, None without one. process_cpu: percent of one core.
+        process_memory: GB. What else cannot be known here is absent.
         """
-        return self._monitor.summary()
+        return {"gpu_memory": None, **self._monitor.summary()}
 
     def plot_metrics(self, path: str | os.PathLike[str]) -> str:
         """Draws the measurement so far into a picture, and returns its path.

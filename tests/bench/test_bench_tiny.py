@@ -105,9 +105,23 @@ def test_monitor_is_compared_with_psutil():
     command = [sys.executable, str(ROOT / "bench" / "monitor_cost.py"), "--tiny"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    ratios = {line[:22].strip(): float(line.split()[-1]) for line in done.stdout.splitlines()[3:]}
-    assert set(ratios) == {"kinetoscope", "psutil, as often", "psutil, all", "nothing"}
-    assert ratios["kinetoscope"] == 1 and ratios["psutil, all"] > 1
+    ratios = {line[:18].strip(): float(line.split()[-1]) for line in done.stdout.splitlines()[3:]}
+    assert list(ratios) == ["SystemMonitor", "psutil, as often", "psutil, all", "kernel", "waking"]
+    assert ratios["SystemMonitor"] == 1 and ratios["psutil, all"] > 1
+
+
+def test_profilers_are_compared(tmp_path):
+    """Ours have figures; peers that are not there are named."""
+    command = [sys.executable, str(ROOT / "bench" / "peers_python.py"), "--tiny"]
+    command += ["--peers", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {line[:24].strip(): line[24:].split() for line in done.stdout.splitlines()[4:]}
+    ours = ("kscope samples, 100 Hz", "kscope samples", "kscope functions")
+    assert all(int(rows[name][3]) > 50 and float(rows[name][5]) > 0 for name in ours)
+    absent = ("py-spy, 100 Hz", "py-spy, nonblocking", "austin", "scalene, CPU only", "viztracer")
+    assert all(rows[name][:2] == ["no", "figures:"] for name in absent)
+    assert set(rows) == {"alone", *ours, *absent}
 
 
 def test_cost_of_a_region_is_measured():

@@ -8,6 +8,7 @@ import json
 import mmap
 import os
 import pathlib
+import struct
 import sys
 import threading
 import time
@@ -85,6 +86,37 @@ def two_recordings(folder):
             kinetoscope.stop_recording()
             time.sleep(0.1)
     return paths
+
+
+def write(folder):
+    with open(os.path.join(folder, "written"), "wb", buffering=0) as file:
+        for _ in range(20):
+            file.write(b"y" * MIB)
+
+
+def last_looks(folder):
+    """Two monitors that look once a second, one for half of it; 20 MiB more for the other."""
+    times = []
+    longer, shorter = SystemMonitor(1), SystemMonitor(1)
+    for monitor in (longer, shorter):
+        times.append(time.monotonic())
+        monitor.start()
+        times.append(time.monotonic())
+    write(folder)
+    time.sleep(0.5)
+    for monitor in (shorter, longer):
+        times.append(time.monotonic())
+        monitor.stop()
+        times.append(time.monotonic())
+        if monitor is shorter:
+            write(folder)
+            time.sleep(0.7)
+    return {
+        "longer": [20 * 2 * MIB, longer.metrics()["io.write"]["mean"]],
+        "longer_seconds": [times[6] - times[1], times[7] - times[0]],
+        "shorter": [20 * MIB, shorter.metrics()["io.write"]["mean"]],
+        "shorter_seconds": [times[4] - times[3], times[5] - times[2]],
+    }
 
 
 def means_of(monitor):
@@ -211,12 +243,17 @@ def on_demand(folder):
 
 
 def killed(folder):
-    """Records until it is killed."""
+    """Records until it is killed, or nobody is left to do it; its looks are counted in a file."""
+    parent = os.getppid()
     kinetoscope.start_recording(folder)
-    with SystemMonitor(100):
+    with open(os.path.join(folder, f"{os.getpid()}.looks"), "w+b") as file:
+        file.write(bytes(8))
+        file.flush()
+        board = mmap.mmap(file.fileno(), 8)
+    with SystemMonitor(100) as monitor:
         print("{}", flush=True)
-        while True:
-            burn(0.01)
+        while os.getppid() == parent:
+            struct.pack_into("<Q", board, 0, monitor.counts()["looks"])
 
 
 def ends_without_stop(folder):

@@ -27,9 +27,9 @@ def rule_ids():
 
 
 def texts_of(folder):
-    """Text of each file below a folder, by its name."""
+    """What is in each file below a folder, by its name."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in files}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def inputs_of(folder):

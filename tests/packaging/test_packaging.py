@@ -69,7 +69,8 @@ def test_archives_hold_what_they_should(packed):
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in ("py.typed", "_kscope.pyi", "libkscope_capture.so", "inject/sitecustomize.py"):
         assert f"kinetoscope/{name}" in names
-    assert any(name.startswith("kinetoscope/_kscope.cpython") for name in names)
+    for module in ("_kscope", "_kscope_engine"):
+        assert any(name.startswith(f"kinetoscope/{module}.cpython") for name in names)
     assert not any("__pycache__" in name or "meson.build" in name for name in names)
 
 
@@ -100,5 +101,6 @@ def test_installed_program_and_package_work(packed, tmp_path):
 
 def test_stubs_agree_with_the_module(packed, tmp_path):
     python = packed[1].parent / "build" / "bin" / "python"
-    words = ("-m", "mypy.stubtest", "kinetoscope._kscope", "--ignore-positional-only")
+    modules = ("kinetoscope._kscope", "kinetoscope._kscope_engine")
+    words = ("-m", "mypy.stubtest", *modules, "--ignore-positional-only")
     run(python, *words, env=clean_environment(), cwd=tmp_path)

@@ -10,13 +10,21 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ROOT / "tests" / "golden" / "rules"
-sys.path.insert(0, str(ROOT / "tests" / "golden"))
+sys.path[:0] = [str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "capture")]
 
 import run_golden  # noqa: E402
-from rule_cases import device, host, loops, process, ranks, without_gpu  # noqa: E402
+from rule_cases import (  # noqa: E402
+    curves,
+    device,
+    host,
+    loops,
+    process,
+    ranks,
+    without_gpu,
+)
 from rule_cases.case import COLUMNS  # noqa: E402
 
-MODULES = (host, device, loops, ranks, process, without_gpu)
+MODULES = (host, device, loops, ranks, process, curves, without_gpu)
 
 
 def all_cases():
@@ -56,9 +64,9 @@ def expected(case):
 
 
 def files(case):
-    """Name and text of each file of a case."""
+    """Name and text, or bytes, of each file of a case."""
     inputs = {
-        name: content if isinstance(content, str) else content.text()
+        name: content if isinstance(content, (str, bytes)) else content.text()
         for name, content in case.files.items()
     }
     lines = "".join(line + "\n" for line in commands(case))
@@ -71,7 +79,7 @@ def write(target):
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files(case).items():
             (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
+            (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
 
 
 if __name__ == "__main__":

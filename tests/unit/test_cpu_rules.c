@@ -407,6 +407,175 @@ static void test_curves_that_do_not_tell(void **state)
     release();
 }
 
+/* ------------------------------------------------------------- cpu.oversubscribed by curves */
+
+/* What the monitor saw, the same at each look; a negative value is not there. */
+struct seen {
+    double waiting, used, machine, threads, preemptions, limit;
+};
+
+static const struct seen crowded_seen = {
+    .waiting = 50, .used = 360, .machine = 95, .threads = 12, .preemptions = 400, .limit = -1};
+
+static void add_look(uint32_t track, int64_t ms, const struct seen *seen, double waiting)
+{
+    const struct {
+        const char *name;
+        double value;
+    } curves[] = {{"pressure.cpu", waiting},
+                  {"cpu.process", seen->used},
+                  {"cpu.machine", seen->machine},
+                  {"cpu.threads", seen->threads},
+                  {"cpu.preemptions", seen->preemptions},
+                  {"cgroup.cpu_limit", seen->limit}};
+    for (size_t i = 0; i < KS_COUNT_OF(curves); i++) {
+        if (curves[i].value >= 0) {
+            add_value(track, ms, curves[i].name, curves[i].value);
+        }
+    }
+    for (int core = 0; core < 4; core++) {
+        add_value(track, ms, "cpu.core", 95);
+    }
+}
+
+/* Three steps of 100 ms, or none, of the process of the recording behind them. */
+static uint32_t begin_crowd(bool has_steps)
+{
+    struct ks_track_key pid = {.number = 1};
+    uint32_t track = 0;
+    facts_fixture_init(&f, 0, 0);
+    for (int64_t i = 0; i < 3 && has_steps; i++) {
+        const struct host_row rows[] = {{1, NOTE, names[i], i * 100 MS, 100 MS},
+                                        {1, OP, "aten::mm", i * 100 MS, 100 MS}};
+        facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
+    }
+    if (has_steps) {
+        facts_fixture_next_rank(&f, -1);
+    }
+    f.source->is_recording = true;
+    assert_int_equal(ks_trace_builder_process(f.builder, pid, &track, NULL), KS_OK);
+    return track;
+}
+
+static void try_crowd(struct seen seen)
+{
+    uint32_t track = begin_crowd(true);
+    for (int64_t ms = -100; ms <= 400; ms += 100) {
+        add_look(track, ms, &seen, seen.waiting);
+    }
+    compute();
+}
+
+static struct seen with_waiting(double waiting)
+{
+    struct seen seen = crowded_seen;
+    seen.waiting = waiting;
+    return seen;
+}
+
+static void test_crowd_by_curves(void **state)
+{
+    (void)state;
+    struct seen seen = crowded_seen;
+    uint32_t track = begin_crowd(true);
+    add_look(track, -100, &seen, 0);
+    add_look(track, 100, &seen, 60);
+    add_look(track, 200, &seen, 30);
+    add_look(track, 400, &seen, 90);
+    compute();
+    const struct ks_crowd_fact *fact = &f.facts.sources[0].crowd;
+    assert_true(fact->waiting_share > 0.599 && fact->waiting_share < 0.601);
+    assert_true(fact->machine_cores > 3.799 && fact->machine_cores < 3.801);
+    assert_int_equal(fact->cores, 4);
+    assert_false(fact->is_alone);
+    const struct ks_finding *finding = get("cpu.oversubscribed");
+    assert_int_equal(finding->impact, KS_IMPACT_TIME);
+    assert_non_null(strstr(finding->fix_code, "set_num_threads(4)"));
+    expect("cpu.oversubscribed", 0, 60 MS);
+}
+
+static void test_crowd_has_to_be_sure(void **state)
+{
+    (void)state;
+    struct seen seen = with_waiting(25.0);
+    try_crowd(seen);
+    expect("cpu.oversubscribed", 0, 25 MS);
+    try_crowd(with_waiting(24.9));
+    expect_none("cpu.oversubscribed", RULE_NEAR_MISS, KS_CHECK_FINE, "24.9%");
+
+    seen = crowded_seen;
+    seen.threads = 4; /* one for each core */
+    try_crowd(seen);
+    expect_none("cpu.oversubscribed", RULE_NEAR_MISS, KS_CHECK_FINE, "50.0%");
+
+    seen = crowded_seen;
+    seen.preemptions = 79; /* of 80 */
+    try_crowd(seen);
+    expect_none("cpu.oversubscribed", RULE_NEAR_MISS, KS_CHECK_FINE, "50.0%");
+
+    seen = crowded_seen;
+    seen.used = 300; /* of 380 that are used, 79% */
+    try_crowd(seen);
+    expect_none("cpu.oversubscribed", RULE_SILENT, KS_CHECK_FINE, "other programs");
+
+    seen = crowded_seen;
+    seen.used = 239; /* of four cores, just below 60% */
+    seen.machine = 60;
+    try_crowd(seen);
+    expect_none("cpu.oversubscribed", RULE_SILENT, KS_CHECK_FINE, "other programs");
+}
+
+static void test_crowd_within_a_limit(void **state)
+{
+    (void)state;
+    struct seen seen = crowded_seen;
+    seen.limit = 250; /* two whole cores */
+    try_crowd(seen);
+    assert_int_equal(f.facts.sources[0].crowd.cores, 2);
+    assert_non_null(strstr(get("cpu.oversubscribed")->fix_code, "set_num_threads(2)"));
+    release();
+    seen.limit = 50;
+    try_crowd(seen);
+    assert_int_equal(f.facts.sources[0].crowd.cores, 1);
+    release();
+}
+
+static void test_crowd_that_curves_do_not_tell(void **state)
+{
+    (void)state;
+    struct seen seen = crowded_seen;
+    seen.waiting = -1; /* a kernel without pressure */
+    try_crowd(seen);
+    expect_none("cpu.oversubscribed", RULE_SILENT, KS_CHECK_COULD_NOT, "does not tell of cores");
+    uint32_t track = begin_crowd(true);
+    add_look(track, 160, &crowded_seen, 50); /* 140 ms of 300 */
+    add_look(track, 400, &crowded_seen, 50);
+    compute();
+    expect_none("cpu.oversubscribed", RULE_SILENT, KS_CHECK_COULD_NOT, "does not tell of cores");
+}
+
+/* A recording without steps: no saving can be said. */
+static void test_crowd_alone(void **state)
+{
+    (void)state;
+    uint32_t track = begin_crowd(false);
+    for (int64_t ms = 0; ms <= 3000; ms += 500) {
+        add_look(track, ms, &crowded_seen, 50);
+    }
+    compute();
+    assert_true(f.facts.sources[0].crowd.is_alone);
+    const struct ks_finding *finding = get("cpu.oversubscribed");
+    assert_int_equal(finding->impact, KS_IMPACT_RISK);
+    assert_int_equal(finding->saving.high_ns, 0);
+    release();
+    track = begin_crowd(false);
+    for (int64_t ms = 0; ms <= 2500; ms += 500) {
+        add_look(track, ms, &crowded_seen, 50);
+    }
+    compute();
+    expect_none("cpu.oversubscribed", RULE_SILENT, KS_CHECK_COULD_NOT, "does not tell of cores");
+}
+
 /* ------------------------------------------------------------------ cpu.numa */
 
 /* Steps of 100 ms, in 60 of which the GPU idles while code runs. */
@@ -589,6 +758,11 @@ int main(void)
         cmocka_unit_test(test_throttled),
         cmocka_unit_test(test_unprofiled_step),
         cmocka_unit_test(test_throttled_by_curves),
+        cmocka_unit_test(test_crowd_by_curves),
+        cmocka_unit_test(test_crowd_has_to_be_sure),
+        cmocka_unit_test(test_crowd_within_a_limit),
+        cmocka_unit_test(test_crowd_that_curves_do_not_tell),
+        cmocka_unit_test(test_crowd_alone),
         cmocka_unit_test(test_curves_that_do_not_tell),
         cmocka_unit_test(test_not_throttled),
         cmocka_unit_test(test_numa),

@@ -63,6 +63,69 @@ static void test_weights(void **state)
     assert_false(ks_curves_summary(*state, series, 5 * SECOND, INT64_MAX, &summary));
 }
 
+static void add_rest(struct ks_curves *curves, int64_t now_ns, double whole, double rest,
+                     double seconds)
+{
+    look.count = 1;
+    look.now_ns = now_ns;
+    look.values[0] = (struct ks_look_value){.series = series,
+                                            .seconds = (float)seconds,
+                                            .value = whole,
+                                            .is_rest = true,
+                                            .rest = (float)rest};
+    ks_curves_add(curves, &look);
+}
+
+/* The end of a curve, told anew: its time counts once, and what was like it in a moment is no
+ * extreme. */
+static void test_rest(void **state)
+{
+    struct ks_curve_summary summary;
+    struct ks_curve_point points[KS_CURVE_POINTS_MAX];
+    add(*state, 1 * SECOND, 10, 1);
+    add(*state, 2 * SECOND, 20, 1);
+    add_rest(*state, 2 * SECOND + SECOND / 4, 28, 60, 0.25);
+    assert_true(ks_curves_summary(*state, series, 0, INT64_MAX, &summary));
+    check_near(summary.mean, (10 + 20 + 15) / 2.25);
+    check_near(summary.seconds, 2.25);
+    assert_true(summary.min == 10.0 && summary.max == 28.0 && summary.last == 28.0);
+    assert_int_equal(ks_curves_points(*state, series, 0, INT64_MAX, points), 2);
+    assert_true(points[1].end_ns == 2 * SECOND + SECOND / 4);
+    add(*state, 3 * SECOND, 8, 0.75);
+    assert_true(ks_curves_summary(*state, series, 0, INT64_MAX, &summary));
+    check_near(summary.mean, (10 + 20 + 15 + 6) / 3.0);
+    check_near(summary.seconds, 3);
+}
+
+/* Points of several values: in the middle of one, and where one has ended. */
+static void test_rest_of_long_points(void **state)
+{
+    enum { VALUES = 2 * KS_CURVE_POINTS_MAX };
+    struct ks_curve_summary summary;
+    double sum = 0;
+    for (int i = 0; i < VALUES; i++) {
+        int64_t begin_ns = i * (SECOND + SECOND / 2);
+        add(*state, begin_ns + SECOND, i % 10, 1);
+        add_rest(*state, begin_ns + SECOND + SECOND / 2, i % 10 * 2.0, i % 10 * 4.0, 0.5);
+        sum += i % 10 * 3.0;
+    }
+    assert_true(ks_curves_summary(*state, series, 0, INT64_MAX, &summary));
+    check_near(summary.mean, sum / 1.5 / VALUES);
+    check_near(summary.seconds, 1.5 * VALUES);
+    assert_true(summary.max == 18.0 && summary.min == 0.0);
+}
+
+/* What a value tells of the time before the monitor's own does not count. */
+static void test_first_value_of_a_time(void **state)
+{
+    struct ks_curve_summary summary;
+    add(*state, 10 * SECOND, 100, 10);
+    add(*state, 13 * SECOND, 20, 3);
+    assert_true(ks_curves_summary(*state, series, 9 * SECOND, INT64_MAX, &summary));
+    check_near(summary.mean, (100 * 1 + 20 * 3) / 4.0);
+    check_near(summary.seconds, 4);
+}
+
 /* A rate's mean is the whole by the whole time, whatever the intervals. */
 static void test_long(void **state)
 {
@@ -112,6 +175,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_empty, make_curves, free_curves),
         cmocka_unit_test_setup_teardown(test_weights, make_curves, free_curves),
+        cmocka_unit_test_setup_teardown(test_rest, make_curves, free_curves),
+        cmocka_unit_test_setup_teardown(test_rest_of_long_points, make_curves, free_curves),
+        cmocka_unit_test_setup_teardown(test_first_value_of_a_time, make_curves, free_curves),
         cmocka_unit_test_setup_teardown(test_long, make_curves, free_curves),
         cmocka_unit_test_setup_teardown(test_pause, make_curves, free_curves),
     };

@@ -152,6 +152,29 @@ static void test_periods(void **state)
     close_source();
 }
 
+/* All but what measures inside of the call, and two samples too near to one another. */
+static void test_last_look(void **state)
+{
+    (void)state;
+    open_source();
+    look_at(100 * SECOND);
+    int asked = nvml->calls;
+    nvml->gpus[0].nvlink_kib += 100;
+    nvml->gpus[0].energy_mj += 1500;
+    look.is_last = true;
+    look_at(100 * SECOND + SECOND / 20);
+    check(KS_METRIC_GPU_ENERGY, 0, 1.5);
+    check(KS_METRIC_GPU_BUSY, 1, 3);
+    check(KS_METRIC_GPU_NVLINK_RECEIVE, 0, 100.0 * 1024 * 20);
+    check_absent(KS_METRIC_GPU_TENSOR_ACTIVE, 1);
+    look_at(100 * SECOND + SECOND / 5);
+    check(KS_METRIC_GPU_TENSOR_ACTIVE, 1, 40);
+    check_absent(KS_METRIC_GPU_PCIE_RECEIVE, 0);
+    assert_int_equal(nvml->calls, asked);
+    look.is_last = false;
+    close_source();
+}
+
 static void check_devices(const char *visible, const char *rank, uint32_t count, uint32_t first)
 {
     assert_int_equal(visible ? setenv("CUDA_VISIBLE_DEVICES", visible, 1) : 0, 0);
@@ -269,6 +292,7 @@ int main(void)
         cmocka_unit_test_setup(test_older_device, set_gpus),
         cmocka_unit_test_setup(test_newer_device, set_gpus),
         cmocka_unit_test_setup(test_periods, set_gpus),
+        cmocka_unit_test_setup(test_last_look, set_gpus),
         cmocka_unit_test_setup(test_devices, set_gpus),
         cmocka_unit_test_setup(test_refusing_driver, set_gpus),
         cmocka_unit_test_setup(test_monitor, set_gpus),

@@ -60,19 +60,33 @@ static void begin_look(int64_t now_ns)
 {
     look.count = 0;
     look.now_ns = now_ns;
+    look.is_last = false;
+}
+
+static void begin_last_look(int64_t now_ns)
+{
+    begin_look(now_ns);
+    look.is_last = true;
+}
+
+/* NULL: it is not there. */
+static const struct ks_look_value *find(enum ks_metric metric, uint32_t index)
+{
+    const struct ks_look_value *value = NULL;
+    for (uint32_t i = 0; i < look.count; i++) {
+        if (look.values[i].series == ks_series_of(metric, index)) {
+            assert_null(value); /* once */
+            value = &look.values[i];
+        }
+    }
+    return value;
 }
 
 /* NAN: it is not there. */
 static double found(enum ks_metric metric, uint32_t index)
 {
-    double value = (double)NAN;
-    for (uint32_t i = 0; i < look.count; i++) {
-        if (look.values[i].series == ks_series_of(metric, index)) {
-            assert_true(isnan(value)); /* once */
-            value = look.values[i].value;
-        }
-    }
-    return value;
+    const struct ks_look_value *value = find(metric, index);
+    return value ? value->value : (double)NAN;
 }
 
 static void check(enum ks_metric metric, double expected)
@@ -232,6 +246,38 @@ static void test_process(void **state)
     ks_process_source_close(&source);
 }
 
+/* The folder of threads has a folder for each, which the file system counts as links to it, or
+ * does not count at all. */
+static void test_thread_folders(void **state)
+{
+    (void)state;
+    struct ks_process_source source;
+    put_process(2, 1, 1);
+    put("/proc/self/task/41/comm", "a\n");
+    put("/proc/self/task/42/comm", "b\n");
+    ks_process_source_open(&source, root);
+    struct stat about;
+    assert_int_equal(fstat(source.threads.fd, &about), 0);
+    assert_int_equal(source.counts_threads, about.st_nlink == 4);
+    put_process(9, 1, 1); /* when folders count, this is not read */
+    begin_look(100 * SECOND);
+    ks_process_source_look(&source, &look);
+    check(KS_METRIC_CPU_THREADS, source.counts_threads ? 2 : 9);
+    ks_process_source_close(&source);
+    ks_process_source_open(&source, root); /* the two do not agree */
+    assert_false(source.counts_threads);
+    begin_look(100 * SECOND);
+    ks_process_source_look(&source, &look);
+    check(KS_METRIC_CPU_THREADS, 9);
+    ks_process_source_close(&source);
+    ks_process_source_open(&source, ""); /* the real one: by folders on Linux */
+    assert_true(source.counts_threads);
+    begin_look(100 * SECOND);
+    ks_process_source_look(&source, &look);
+    check(KS_METRIC_CPU_THREADS, 1);
+    ks_process_source_close(&source);
+}
+
 /* Whether PSS is read once more after it took that long. */
 static bool is_read_again(int64_t cost_ns)
 {
@@ -273,6 +319,93 @@ static void test_process_without_files(void **state)
     check_absent(KS_METRIC_MEMORY_PSS);
     check_absent(KS_METRIC_IO_READ);
     assert_true(found(KS_METRIC_CPU_PROCESS, 0) >= 0); /* comes from no file */
+    ks_process_source_close(&source);
+}
+
+/* ------------------------------------------------------------------ last looks */
+
+static void check_told(enum ks_metric metric, double expected, double seconds, bool is_rest)
+{
+    const struct ks_look_value *value = find(metric, 0);
+    check(metric, expected);
+    if (!value || value->is_rest != is_rest ||
+        !(fabs((double)value->seconds - seconds) <= 1e-6 * seconds)) {
+        fail_msg("%s is of another time", ks_metric_kinds[metric].name);
+    }
+}
+
+static void check_no_rest(enum ks_metric metric, double expected, double seconds)
+{
+    check_told(metric, expected, seconds, false);
+}
+
+static void check_rest(enum ks_metric metric, double whole, double seconds, double rest)
+{
+    const struct ks_look_value *value = find(metric, 0);
+    check_told(metric, whole, seconds, true);
+    double told = value ? (double)value->rest : (double)NAN;
+    assert_true(fabs(told - rest) <= 1e-6 * rest);
+}
+
+static void look_at_process(struct ks_process_source *source, int64_t ms, bool is_last, int scale)
+{
+    put_process(12, 300, scale);
+    begin_look(ms * (SECOND / 1000));
+    look.is_last = is_last;
+    ks_process_source_look(source, &look);
+}
+
+/* Soon after another look: one rate of both times. Else: one of its own. And whoever goes on does
+ * so from there. */
+static void test_last_look(void **state)
+{
+    (void)state;
+    struct ks_process_source source;
+    put_process(12, 300, 1);
+    ks_process_source_open(&source, root);
+    look_at_process(&source, 100000, false, 1);
+    look_at_process(&source, 101000, false, 11);
+    check_no_rest(KS_METRIC_IO_READ, 10000, 1);
+    look_at_process(&source, 101250, true, 16); /* 5000 in a quarter of a second */
+    check_rest(KS_METRIC_IO_READ, 15000 / 1.25, 0.25, 20000);
+    check(KS_METRIC_CPU_THREADS, 12);
+    look_at_process(&source, 101300, true, 17); /* another one stops: 1.3 s since the first look */
+    check_rest(KS_METRIC_IO_READ, 16000 / 1.3, 0.05, 20000);
+    look_at_process(&source, 101400, false, 18); /* others go on, and are not due */
+    check_absent(KS_METRIC_IO_READ);
+    check_absent(KS_METRIC_CPU_THREADS);
+    look_at_process(&source, 102300, false, 27);
+    check_no_rest(KS_METRIC_IO_READ, 10000, 1);
+    look_at_process(&source, 102900, true, 33);
+    check_no_rest(KS_METRIC_IO_READ, 10000, 0.6);
+    ks_process_source_close(&source);
+}
+
+/* Behind the first look only: of less than 50 ms no rate is told. */
+static void test_last_look_of_a_short_time(void **state)
+{
+    (void)state;
+    for (int ms = 40; ms <= 60; ms += 20) {
+        struct ks_process_source source;
+        put_process(12, 300, 1);
+        ks_process_source_open(&source, root);
+        look_at_process(&source, 100000, false, 1);
+        look_at_process(&source, 100000 + ms, true, 2);
+        check(KS_METRIC_IO_READ, ms < 50 ? (double)NAN : 1000 / (ms / 1e3));
+        check_absent(KS_METRIC_MEMORY_PSS); /* it was read a moment ago */
+        ks_process_source_close(&source);
+    }
+}
+
+static void test_last_look_at_pss(void **state)
+{
+    (void)state;
+    struct ks_process_source source;
+    put_process(12, 300, 1);
+    ks_process_source_open(&source, root);
+    look_at_process(&source, 100000, false, 1);
+    look_at_process(&source, 103000, true, 1);
+    check(KS_METRIC_MEMORY_PSS, 7.0 * 1024);
     ks_process_source_close(&source);
 }
 
@@ -404,6 +537,18 @@ static void test_no_group(void **state)
 
 /* ------------------------------------------------------------------ the machine */
 
+static void put_machine_links(int scale)
+{
+    char text[1024];
+    snprintf(text, sizeof(text),
+             "Inter-| Receive | Transmit\n face |bytes packets|bytes packets\n"
+             "    lo: %d 1 0 0 0 0 0 0 %d 1 0 0 0 0 0 0\n  eth0:%d 1 0 0 0 0 0 0 %d 1 0 0 0 0 0 0\n"
+             " bond0: %d 1 0 0 0 0 0 0 %d 1 0 0 0 0 0 0\n ib0: %d 1 0 0 0 0 0 0 %d 1 0 0 0 0 0 0\n",
+             9 * scale, 9 * scale, 1000 * scale, 2000 * scale, 9 * scale, 9 * scale, 10 * scale,
+             20 * scale);
+    put("/proc/self/net/dev", text);
+}
+
 static void put_machine(int scale)
 {
     char text[1024];
@@ -425,13 +570,7 @@ static void put_machine(int scale)
              100 * scale, 200 * scale, 500 * scale, 999 * scale, 999 * scale, 50 * scale,
              100 * scale);
     put("/proc/diskstats", text);
-    snprintf(text, sizeof(text),
-             "Inter-| Receive | Transmit\n face |bytes packets|bytes packets\n"
-             "    lo: %d 1 0 0 0 0 0 0 %d 1 0 0 0 0 0 0\n  eth0:%d 1 0 0 0 0 0 0 %d 1 0 0 0 0 0 0\n"
-             " bond0: %d 1 0 0 0 0 0 0 %d 1 0 0 0 0 0 0\n ib0: %d 1 0 0 0 0 0 0 %d 1 0 0 0 0 0 0\n",
-             9 * scale, 9 * scale, 1000 * scale, 2000 * scale, 9 * scale, 9 * scale, 10 * scale,
-             20 * scale);
-    put("/proc/self/net/dev", text);
+    put_machine_links(scale);
 }
 
 static struct ks_machine_source *look_at_machine(void (*change)(int), int first, int second)
@@ -475,6 +614,35 @@ static void test_machine(void **state)
     check(KS_METRIC_DISK_BUSY, 50); /* of the busiest */
     check(KS_METRIC_NET_RECEIVE, 1010);
     check(KS_METRIC_NET_SEND, 2020);
+}
+
+/* Cores, the sum of links and the busiest disk: of 2 s, and then of 2.5 s. */
+static void test_last_look_at_machine(void **state)
+{
+    (void)state;
+    struct ks_machine_source *source = calloc(1, sizeof(*source));
+    assert_non_null(source);
+    put("/sys/block/nvme0n1/size", "1\n");
+    put("/sys/block/sda/size", "1\n");
+    put_machine(1);
+    ks_machine_source_open(source, root);
+    begin_look(100 * SECOND);
+    ks_machine_source_look(source, &look);
+    put_machine(3);
+    begin_look(102 * SECOND);
+    ks_machine_source_look(source, &look);
+    check_no_rest(KS_METRIC_CPU_MACHINE, 50, 2);
+    check_no_rest(KS_METRIC_NET_RECEIVE, 1010 + 9, 2); /* with a bond here */
+    put("/proc/stat", "cpu  700 0 0 600 0 0 0 0 0 0\ncpu0 625 0 0 75 0 0 0 0 0 0\n");
+    put_machine_links(4);
+    begin_last_look(102 * SECOND + SECOND / 2);
+    ks_machine_source_look(source, &look);
+    /* Of all 400 ticks of 100 were busy before; now 100 of 100. */
+    check_rest(KS_METRIC_CPU_MACHINE, (50 * 2 + 100 * 0.5) / 2.5, 0.5, 100);
+    check_rest(KS_METRIC_NET_RECEIVE, 3 * (1010 + 9) / 2.5, 0.5, 2 * (1010 + 9));
+    check_rest(KS_METRIC_DISK_BUSY, 50 * 2 / 2.5, 0.5, 0);
+    ks_machine_source_close(source);
+    free(source);
 }
 
 /* Counters that start anew, as of a link that was made again. */
@@ -574,13 +742,18 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kept_file, make_root, remove_root),
         cmocka_unit_test(test_series),
         cmocka_unit_test_setup_teardown(test_process, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_thread_folders, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_costly_pss, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_last_look, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_last_look_of_a_short_time, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_last_look_at_pss, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_process_without_files, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_version_2, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_version_2_without_limits, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_version_1, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_no_group, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_machine, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_last_look_at_machine, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_machine_backwards, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_machine_nonsense, make_root, remove_root),
         cmocka_unit_test_setup_teardown(test_machine_many, make_root, remove_root),

@@ -1,0 +1,16 @@
+/* What `_kscope_engine` is made of. Each adds its part to the module; -1: an exception is set. */
+#ifndef KS_PYTHON_ENGINE_TYPES_H
+#define KS_PYTHON_ENGINE_TYPES_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+int ks_report_type_add_to(PyObject *module);
+int ks_timed_call_add_to(PyObject *module);
+
+/* Functions of the module. */
+PyObject *ks_py_summarize(PyObject *module, PyObject *values);
+PyObject *ks_py_slope(PyObject *module, PyObject *arguments);
+PyObject *ks_py_advise(PyObject *module, PyObject *arguments, PyObject *keywords);
+
+#endif

@@ -1,0 +1,54 @@
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+class TraceError(ValueError): ...
+
+class Report:
+    def __init__(
+        self,
+        paths: list[Any],
+        *,
+        stacks: list[Any] = ...,
+        by_shape: bool = False,
+    ) -> None: ...
+    def write(
+        self,
+        format: str,
+        *,
+        table: str | None = None,
+        sort: str | None = None,
+        limit: int = 0,
+        width: int = 0,
+    ) -> str: ...
+    def query(self, sql: str, /) -> str: ...
+    def export(
+        self,
+        path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+        format: str,
+        *,
+        table: str | None = None,
+        weight: str = "self_cpu",
+    ) -> None: ...
+    def close(self) -> None: ...
+
+class TimedCall:
+    def __init__(self, function: Callable[..., Any]) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def take(self) -> tuple[int, int]: ...
+    @property
+    def __wrapped__(self) -> Callable[..., Any]: ...
+
+def summarize(values: Sequence[float], /) -> dict[str, float]: ...
+def slope(x: Sequence[float], y: Sequence[float], /) -> float: ...
+def advise(
+    *,
+    batches: float = ...,
+    batch_s: float = ...,
+    transform_s: float = ...,
+    workers: float = ...,
+    total_s: float = ...,
+    device_s: float = ...,
+    memory_percent: float = ...,
+    gpu_free_share: float = ...,
+) -> list[tuple[str, str]]: ...

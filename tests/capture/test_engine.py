@@ -1,0 +1,218 @@
+"""Goal: what Python gets of the library is what the program says, and its errors are exceptions of
+their kind. Method: the program's own output on the same trace; numpy and statistics for numbers;
+sleeps for times. Nothing here needs torch."""
+
+import csv
+import inspect
+import json
+import os
+import pathlib
+import pickle
+import random
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import numpy
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
+TRACE = ROOT / "tests" / "data" / "A.healthy.good.pt.trace.json.gz"
+
+
+@pytest.fixture
+def ks(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "python"))
+    import kinetoscope
+
+    return kinetoscope
+
+
+@pytest.fixture
+def engine(ks):
+    from kinetoscope import _engine
+
+    return _engine
+
+
+def run(*words):
+    return subprocess.run([PROGRAM, *words], check=True, capture_output=True, text=True).stdout
+
+
+def test_report_is_that_of_the_program(ks):
+    with ks.open(TRACE) as report:
+        assert report.document == json.loads(run("report", "--json", TRACE))
+        assert report.findings == report.document["findings"]
+        assert str(report) == run("report", "--width", "100", "--color", "never", TRACE)
+        table = run("report", "--table", "kernels", "--limit", "3", "--width", "100", TRACE)
+        assert report.table("kernels", limit=3) == table
+        assert str(report).splitlines()[0] in report._repr_html_()
+
+
+def test_query_gives_rows_of_the_program(ks):
+    sql = "select name, calls, self_cpu_ns from fact_operators order by self_cpu_ns desc, name"
+    rows = ks.open(TRACE).query(sql)
+    wanted = json.loads(run("query", "--json", TRACE, sql))
+    assert rows.columns == wanted["columns"] and len(rows) == wanted["row_count"] > 5
+    assert [list(row) for row in rows] == wanted["rows"]
+    assert rows.dicts()[0] == dict(zip(rows.columns, rows[0], strict=True))
+
+
+def test_exports_are_files_of_the_program(ks, tmp_path):
+    report = ks.open(TRACE)
+    for name, words in (("a.csv", ["--table", "operators"]), ("a.arrow", ["--table", "events"])):
+        kind = name[2:]
+        theirs = tmp_path / f"theirs.{kind}"
+        run("export", "--to", kind, *words, "-o", theirs, TRACE)
+        ours = report.export(tmp_path / name, kind, table=words[1])
+        assert pathlib.Path(ours).read_bytes() == theirs.read_bytes()
+    with pytest.raises(ValueError):
+        report.export(tmp_path / "no.csv", "csv", table="nothing")
+    assert not list(tmp_path.glob("no.csv*"))
+
+
+def test_columns_reach_arrow(ks, tmp_path):
+    pytest.importorskip("pyarrow")
+    report = ks.open(TRACE)
+    table = report.to_arrow("operators")
+    report.export(tmp_path / "a.csv", "csv", table="operators")
+    rows = list(csv.DictReader(open(tmp_path / "a.csv", newline="")))
+    assert table.column("calls").to_pylist() == [int(row["calls"]) for row in rows]
+
+
+def test_errors_have_their_kinds(ks, tmp_path):
+    with pytest.raises(OSError, match="nowhere.json"):
+        ks.open("nowhere.json")
+    (tmp_path / "text.json").write_text("this is no trace")
+    with pytest.raises(ks.TraceError):
+        ks.open(tmp_path / "text.json")
+    assert issubclass(ks.TraceError, ValueError)
+    report = ks.open(TRACE)
+    with pytest.raises(ValueError, match="near"):
+        report.query("select from")
+    with pytest.raises(ValueError, match="calls"):  # the message lists the keys
+        report.table(sort="nothing")
+    with pytest.raises(OSError):
+        report.export("/proc/nowhere/x.csv", "csv")
+    report.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        report.query("select 1")
+
+
+def test_one_thread_at_a_time(engine):
+    report = engine.Report([str(TRACE)])
+    seen, others = [], []
+
+    def ask():
+        while not seen:
+            try:
+                report.query("select 1")
+            except RuntimeError as error:
+                others.append(str(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300000)"
+    sql = f"{numbers} select max(i) from n"
+    while not others and len(seen) < 1:
+        try:
+            report.query(sql)
+        except RuntimeError as error:
+            others.append(str(error))
+    seen.append(1)
+    thread.join()
+    assert others and "another thread" in others[0]
+
+
+def test_summaries_are_those_of_numpy(engine):
+    numbers = random.Random(5)
+    for count in (1, 2, 3, 10, 1001):
+        values = [numbers.lognormvariate(0, 2) for _ in range(count)]
+        got = engine.summarize(values)
+        assert got["count"] == count and got["max"] == max(values) and got["min"] == min(values)
+        wanted = {"mean": statistics.fmean(values), "total": sum(values)}
+        wanted["std"] = statistics.stdev(values) if count > 1 else 0
+        for share in (50, 90, 95, 99):
+            wanted[f"p{share}"] = numpy.percentile(values, share)
+        for key, value in wanted.items():
+            assert got[key] == pytest.approx(value, rel=1e-12), key
+    with pytest.raises(ValueError, match="number 1"):
+        engine.summarize([1, float("inf")])
+    with pytest.raises(TypeError):
+        engine.summarize(5)
+
+
+def test_slopes_are_those_of_numpy(engine):
+    numbers = random.Random(6)
+    x = [numbers.uniform(0, 100) for _ in range(50)]
+    y = [3 * value + numbers.gauss(0, 1) for value in x]
+    assert engine.slope(x, y) == pytest.approx(numpy.polyfit(x, y, 1)[0], rel=1e-9)
+    with pytest.raises(ValueError, match="length"):
+        engine.slope([1, 2], [1])
+
+
+def test_timed_calls(engine):
+    spent = []
+
+    def work(seconds, fail=False):
+        """Rests."""
+        start = time.perf_counter()
+        time.sleep(seconds)
+        spent.append(time.perf_counter() - start)
+        if fail:
+            raise KeyError("planted")
+        return seconds
+
+    timed = engine.TimedCall(work)
+    began = time.perf_counter()
+    assert timed(0.02) == 0.02 and timed(seconds=0.01) == 0.01
+    with pytest.raises(KeyError):
+        timed(0.01, fail=True)
+    took = time.perf_counter() - began
+    total_ns, calls = timed.take()
+    assert calls == 3 and sum(spent) <= total_ns / 1e9 <= took
+    assert timed.take() == (0, 0)
+    assert timed.__wrapped__ is work and timed.__name__ == "work" and timed.__doc__ is not None
+    with pytest.raises(TypeError):
+        engine.TimedCall(5)
+    assert pickle.loads(pickle.dumps(engine.TimedCall(len)))([1, 2]) == 2
+
+
+def test_a_call_inside_itself_counts_once(engine):
+    timed = engine.TimedCall(lambda depth: time.sleep(0.01) or (depth and timed(depth - 1)))
+    began = time.perf_counter()
+    timed(2)
+    took = time.perf_counter() - began
+    total_ns, calls = timed.take()
+    assert calls == 1 and 0.03 <= total_ns / 1e9 <= took  # not 0.06: 3, 2 and 1 rests
+
+
+def test_stub_names_what_there_is(engine):
+    import ast
+
+    from kinetoscope import _kscope_engine
+
+    body = ast.parse((ROOT / "python/kinetoscope/_kscope_engine.pyi").read_text()).body
+    nodes = {n.name: n for n in body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
+    assert set(nodes) == {name for name in vars(_kscope_engine) if not name.startswith("__")}
+    for name, node in nodes.items():
+        if isinstance(node, ast.FunctionDef):
+            found = inspect.signature(getattr(_kscope_engine, name)).parameters
+            arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            assert [a.arg for a in arguments] == list(found), name
+        else:
+            methods = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+            assert all(hasattr(getattr(_kscope_engine, name), each) for each in methods)
+
+
+def test_importing_loads_nothing_heavy():
+    code = (
+        "import sys, kinetoscope as ks; ks.ProfilingConfig(); ks.open; ks.PerformanceMonitor; "
+        "print(sorted({'torch', 'transformers', 'numpy', 'matplotlib'} & set(sys.modules)))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr

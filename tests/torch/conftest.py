@@ -1,0 +1,35 @@
+"""What tests of the Python package share: it, and models and data whose times are known."""
+
+import pathlib
+
+import pytest
+from naps import Naps
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def ks():
+    import sys
+
+    sys.path.insert(0, str(ROOT / "python"))
+    import kinetoscope
+
+    return kinetoscope
+
+
+@pytest.fixture
+def make(ks, tmp_path):
+    """A CodeProfiler that writes into the test's folder, when it is told to."""
+
+    def make_profiler(**switches):
+        switches = {"output_dir": str(tmp_path / "out"), "save_profiles": False, **switches}
+        return ks.CodeProfiler(ks.create_profiling_config(**switches))
+
+    return make_profiler
+
+
+@pytest.fixture
+def naps():
+    """{what: [seconds that a sleep really took]}, filled by naps.take(what, seconds)."""
+    return Naps()
