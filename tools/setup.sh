@@ -107,6 +107,10 @@ install_python_side() {
         return 0
     fi
     python=$(find_python)
+    if [ -L $venv ]; then
+        say "$venv is a link, and would be emptied where it leads; remove it and run again"
+        exit 1
+    fi
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         # Only Debian's own Python comes without these two.
         minor=$("$python" -c 'import sys; print(sys.version_info[1])')

@@ -46,6 +46,32 @@ bool ks_cpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check)
     return !why_not;
 }
 
+bool ks_cpu_step_can_judge_shapes(const struct ks_facts *facts, struct ks_check *check)
+{
+    if (ks_cpu_step_can_judge(facts, check) && !facts->has_shapes) {
+        check->state = KS_CHECK_COULD_NOT;
+        check->reason = "input shapes of operators were not recorded";
+    }
+    return check->state != KS_CHECK_COULD_NOT;
+}
+
+uint32_t ks_cpu_step_first_source(const struct ks_facts *facts)
+{
+    for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
+        if (ks_cpu_step_ns(facts, i) > 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+bool ks_cpu_step_is_worth(const struct ks_facts *facts, const struct ks_finding *finding,
+                          double share)
+{
+    int64_t middle_ns = finding->saving_in_trace.low_ns / 2 + finding->saving_in_trace.high_ns / 2;
+    return middle_ns > 0 && (double)middle_ns >= share * ks_cpu_step_mean_ns(facts);
+}
+
 double ks_cpu_step_mean_ns(const struct ks_facts *facts)
 {
     return (double)facts->step_ns_total / (double)facts->complete_step_count;
@@ -73,6 +99,28 @@ const char *ks_cpu_step_obstacle(const struct ks_facts *facts)
         return "the recording does not tell of cores; `kscope run` notes them";
     }
     return ks_cpu_step_steps_obstacle(facts);
+}
+
+/* Own time of an operator beyond so much a call. */
+static int64_t beyond_calls_ns(const struct ks_operator_fact *op, int64_t call_ns)
+{
+    int64_t calls_ns = ks_sum_scale(op->calls, call_ns);
+    bool counts = op->kind == KS_OPERATOR_OP && op->self_exclusive_ns > calls_ns;
+    return counts ? op->self_exclusive_ns - calls_ns : 0;
+}
+
+int64_t ks_cpu_step_scaling_ns(const struct ks_facts *facts, int64_t call_ns)
+{
+    int64_t ns = 0;
+    for (size_t i = 0; i < facts->operator_count; i++) {
+        ns = ks_sum_add(ns, beyond_calls_ns(&facts->operators[i], call_ns));
+    }
+    return facts->step_count > 0 ? ns / (int64_t)facts->step_count : 0;
+}
+
+int64_t ks_cpu_step_calls_ns(const struct ks_facts *facts, int64_t call_ns)
+{
+    return ks_cpu_step_scaling_ns(facts, 0) - ks_cpu_step_scaling_ns(facts, call_ns);
 }
 
 struct ks_finding ks_cpu_step_finding(const struct ks_rule *rule, const struct ks_facts *facts,

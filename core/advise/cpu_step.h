@@ -23,6 +23,11 @@ const char *ks_cpu_step_steps_obstacle(const struct ks_facts *facts);
 /* Why the cores of no rank can be judged, or NULL. */
 const char *ks_cpu_step_obstacle(const struct ks_facts *facts);
 
+/* Own time of all operators of a step, the mean of all, beyond `call_ns` for each call, however
+ * small; and what remains of it: what calls take that do not depend on how much they compute. */
+int64_t ks_cpu_step_scaling_ns(const struct ks_facts *facts, int64_t call_ns);
+int64_t ks_cpu_step_calls_ns(const struct ks_facts *facts, int64_t call_ns);
+
 /* A finding about a rank, without savings. */
 struct ks_finding ks_cpu_step_finding(const struct ks_rule *rule, const struct ks_facts *facts,
                                       uint32_t source);
@@ -32,6 +37,14 @@ struct ks_finding ks_cpu_step_finding(const struct ks_rule *rule, const struct k
  * more than its idle time can go, and nothing is sure. */
 void ks_cpu_step_set_savings(struct ks_finding *finding, const struct ks_facts *facts,
                              uint32_t source, double low, double high);
+
+/* The same for rules about operators, which ranks have alike: of the first source with steps, and
+ * none without shapes or steps. False: `check` says why not. */
+bool ks_cpu_step_can_judge_shapes(const struct ks_facts *facts, struct ks_check *check);
+uint32_t ks_cpu_step_first_source(const struct ks_facts *facts);
+/* Is the middle of the saving this share of the step, at least? */
+bool ks_cpu_step_is_worth(const struct ks_facts *facts, const struct ks_finding *finding,
+                          double share);
 
 /* What goes when no code runs between operators any more, where no GPU works; false: it is less
  * than 5% of the step, or steps cannot be judged. */

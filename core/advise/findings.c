@@ -1,5 +1,6 @@
 #include "advise/findings.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 enum { STEPS_UNTIL_OOM_URGENT = 10000 };
 
 static const double share_of_note = 0.05; /* from here on a time finding comes before risks */
-static const double share_high = 0.20;    /* a fifth of each step is worth a day's work */
+static const double noise_max = 0.15;
+static const double share_high = 0.20; /* a fifth of each step is worth a day's work */
 
 static int64_t mean_step_ns(const struct ks_facts *facts)
 {
@@ -235,6 +237,43 @@ static void cut_overlaps(struct ks_findings *findings, int64_t step_ns)
     findings->count = kept;
 }
 
+/* A saving is told by two step times, and each differs from run to run: by as much as steps of one
+ * run differ, and by 0.15 at most, as the step times of a program in other company did in the
+ * median (docs/faults.md). */
+static double noise_ns(const struct ks_finding *finding, double step_ns, double noise)
+{
+    double left_ns = step_ns - (double)middle(&finding->saving);
+    return (noise < noise_max ? noise : noise_max) * hypot(step_ns, left_ns > 0 ? left_ns : 0);
+}
+
+/* Opens the savings by that, as far as those that are added up still fit into the step. What a
+ * finding is worth, its share, stays what was estimated. */
+static void open_to_noise(struct ks_findings *findings, const struct ks_facts *facts)
+{
+    int64_t step_ns = unprofiled_step_ns(facts, mean_step_ns(facts));
+    int64_t left_ns = mean_step_ns(facts);
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct ks_finding *finding = &findings->list[i];
+        bool counts = finding->impact == KS_IMPACT_TIME && finding->is_primary;
+        left_ns -= counts ? finding->saving.high_ns : 0;
+    }
+    for (size_t i = 0; i < findings->count; i++) {
+        struct ks_finding *finding = &findings->list[i];
+        if (finding->impact != KS_IMPACT_TIME || finding->saving.high_ns == 0) {
+            continue;
+        }
+        int64_t open_ns = llround(noise_ns(finding, (double)step_ns, facts->step_noise));
+        int64_t more_ns = finding->is_primary && open_ns > left_ns ? left_ns : open_ns;
+        more_ns = more_ns > 0 ? more_ns : 0;
+        int64_t high_ns = finding->saving.high_ns;
+        finding->saving.low_ns -= open_ns;
+        finding->saving.high_ns = ks_sum_add(high_ns, more_ns);
+        clamp_saving(&finding->saving, step_ns > high_ns ? step_ns : high_ns);
+        left_ns -= finding->is_primary ? finding->saving.high_ns - high_ns : 0;
+        finding->confidence = confidence_of(&finding->saving);
+    }
+}
+
 static bool has_finding(const struct ks_findings *findings, const struct ks_rule *rule)
 {
     for (size_t i = 0; i < findings->count; i++) {
@@ -258,6 +297,7 @@ void ks_findings_settle(struct ks_findings *findings, const struct ks_facts *fac
     }
     put_graphs_last(findings);
     cut_overlaps(findings, mean_step_ns(facts));
+    open_to_noise(findings, facts);
     for (size_t i = 0; i < findings->check_count; i++) {
         struct ks_check *check = &findings->checks[i];
         if (check->state == KS_CHECK_FOUND && !has_finding(findings, check->rule)) {

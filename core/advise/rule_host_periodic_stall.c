@@ -23,6 +23,8 @@
  *
  * Without a GPU all time but waiting for data is the host's.
  *
+ * Long steps all of which compile are compile.recompiles, when that is found.
+ *
  * Silent when: gpu_step.c sees an obstacle (without a GPU: too few steps, no steps), or fewer than
  * STEPS_MIN complete steps were recorded.
  */
@@ -300,6 +302,43 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
     return ks_findings_add(out, facts, &finding, err);
 }
 
+static bool has_found_compiling(const struct ks_findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        if (findings->list[i].rule == &ks_rule_compile_recompiles) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool does_compile(const struct ks_facts *facts, int64_t number)
+{
+    for (size_t i = 0; i < facts->compiles.step_count; i++) {
+        if (facts->compiles.steps[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Do all long steps compile, as far as steps that compile are listed? */
+static bool is_compiling(const struct ks_facts *facts, const struct ks_findings *findings,
+                         const struct stall *stall)
+{
+    size_t listed = 0;
+    if (!has_found_compiling(findings)) {
+        return false;
+    }
+    for (size_t i = stall->first; i <= stall->last && listed < KS_SITE_STEPS_MAX;
+         i += stall->period, listed++) {
+        if (!does_compile(facts, facts->steps[i].number)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
@@ -316,6 +355,10 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
         struct stall stall = find_stall(facts, facts->step_ranges[i], values);
         ask_timed_steps(ks_trace_source(facts->trace, i), &stall);
         most = stall.steps > most ? stall.steps : most;
+        if (is_periodic(facts, &stall) && is_compiling(facts, out, &stall)) {
+            check->reason = "the long steps compile: compile.recompiles";
+            return KS_OK;
+        }
         if (is_periodic(facts, &stall)) {
             return report(&stall, i, facts, out, err);
         }

@@ -102,19 +102,10 @@ static int64_t model_ns(const struct ks_facts *facts)
     return ns / (int64_t)facts->complete_step_count;
 }
 
-/* What operators take in a mean step beyond what any call takes, however small. */
+/* What operators take in a mean step beyond what any call takes, in the model. */
 static int64_t scaling_ns(const struct ks_facts *facts)
 {
-    int64_t ns = 0;
-    for (size_t i = 0; i < facts->operator_count; i++) {
-        const struct ks_operator_fact *op = &facts->operators[i];
-        if (op->kind == KS_OPERATOR_OP && op->self_exclusive_ns > 0) {
-            int64_t fixed_ns = ks_sum_scale(op->calls, CALL_NS);
-            ns = ks_sum_add(ns, op->self_exclusive_ns > fixed_ns ? op->self_exclusive_ns - fixed_ns
-                                                                 : 0);
-        }
-    }
-    ns /= (int64_t)facts->step_count;
+    int64_t ns = ks_cpu_step_scaling_ns(facts, CALL_NS);
     int64_t model = model_ns(facts);
     return ns < model ? ns : model;
 }

@@ -17,6 +17,10 @@
  * Where the step was timed without the profiler, of a rank with a GPU, low is no more than that
  * time less the recorded rest, and high no less than that, but no more than the time less the work
  * of the GPU.
+ * On a CPU run more than the wait can go, and adds to high: of the cause worker_start what the step
+ * that waits for the workers takes longer than the others besides, since it forks them and ends the
+ * ones before; of the cause ipc what the training thread waits for a core, as far as workers use
+ * the CPU meanwhile, since their packing goes as well.
  * `saving_in_trace` is the same without the first correction. Where workers use most of the cores
  * already, more of them help nobody, and low is nothing.
  *
@@ -424,6 +428,50 @@ static void note_rank(const struct ks_facts *facts, const struct ks_input_fact *
     }
 }
 
+/* What the first complete step takes longer than the others besides waiting, a step on average. */
+static int64_t starting_ns(const struct ks_facts *facts, const struct ks_input_fact *input)
+{
+    struct ks_step_range range = facts->step_ranges[input->source];
+    int64_t first_ns = -1;
+    int64_t others_ns = 0;
+    int64_t others = 0;
+    for (size_t i = range.begin; i < range.end; i++) {
+        const struct ks_step *step = &facts->steps[i];
+        int64_t rest_ns = step->dur_ns - step->input_wait_ns;
+        if (!step->is_complete) {
+            continue;
+        }
+        if (first_ns < 0) {
+            first_ns = rest_ns;
+        } else {
+            others_ns = ks_sum_add(others_ns, rest_ns);
+            others++;
+        }
+    }
+    return others > 0 ? at_least_zero(first_ns - others_ns / others) / (others + 1) : 0;
+}
+
+/* What the training thread of a mean step waits for a core while workers use the CPU. */
+static int64_t crowding_ns(const struct per_step *mean, const struct ks_process_use *use)
+{
+    int64_t ns = smaller(use->thread_wait_ns, use->worker_cpu_ns);
+    double part = use->wall_ns > 0 ? (double)ns / (double)use->wall_ns : 0;
+    return llround((part < 1 ? part : 1) * (double)mean->step_ns);
+}
+
+/* What a CPU run saves at most besides the wait. */
+static int64_t besides_wait_ns(const struct ks_facts *facts, const struct ks_input_fact *input,
+                               const struct per_step *mean, const char *cause)
+{
+    const struct ks_process_use *use = &ks_trace_source(facts->trace, input->source)->process;
+    if (facts->has_gpu || input->is_single_process) {
+        return 0;
+    }
+    return is_cause(cause, "worker_start") ? starting_ns(facts, input)
+           : is_cause(cause, "ipc")        ? crowding_ns(mean, use)
+                                           : 0;
+}
+
 static enum ks_status report(const struct ks_facts *facts, const struct ks_input_fact *input,
                              int64_t middle_ns, struct ks_finding *finding, struct ks_findings *out,
                              struct ks_err *err)
@@ -441,6 +489,9 @@ static enum ks_status report(const struct ks_facts *facts, const struct ks_input
         finding->saving.low_ns = finding->saving_in_trace.low_ns = 0;
     }
     finding->cause = find_cause(facts, &mean, input);
+    int64_t besides_ns = besides_wait_ns(facts, input, &mean, finding->cause);
+    finding->saving.high_ns = ks_sum_add(finding->saving.high_ns, besides_ns);
+    finding->saving_in_trace.high_ns = ks_sum_add(finding->saving_in_trace.high_ns, besides_ns);
     finding->title = mean.has_gpu ? "The GPU waits for the data loader"
                                   : "The training thread waits for the data loader";
     write_fix(out, &mean, input, use, finding);

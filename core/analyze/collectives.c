@@ -283,8 +283,10 @@ static enum ks_status collect(struct ks_collective_list *list, struct ks_err *er
     for (list->source = 0; list->source < sources; list->source++) {
         KS_TRY(collect_source(list, err));
     }
+    const struct ks_facts *facts = list->analyzer->facts;
     if (list->count == 0) {
-        return KS_OK;
+        bool is_on_host = !facts->has_gpu && facts->complete_step_count > 0;
+        return is_on_host ? ks_collectives_look_at_host(list, err) : KS_OK;
     }
     KS_TRY(match(list, err));
     KS_TRY(ks_collectives_compare_ranks(list, err));

@@ -37,6 +37,10 @@ struct ks_collective_list {
     int64_t busy_until_ns;
 };
 
+/* Gradients that are summed up without a GPU: there is no list of collectives. */
+enum ks_status ks_collectives_look_at_host(struct ks_collective_list *list, struct ks_err *err)
+    KS_MUST_CHECK;
+
 /* Each fills its part of facts->comm; the list is not empty. */
 enum ks_status ks_collectives_compare_ranks(struct ks_collective_list *list, struct ks_err *err)
     KS_MUST_CHECK;

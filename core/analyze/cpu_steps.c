@@ -26,7 +26,7 @@ static bool is_work(const struct quiet *quiet, const struct ks_sweep_row *row)
     case KS_CATEGORY_DRIVER:
     case KS_CATEGORY_OVERHEAD: return true;
     case KS_CATEGORY_CPU_OP: return !(flags & (KS_NAME_STEP | KS_NAME_OPTIMIZER));
-    case KS_CATEGORY_USER_ANNOTATION: return flags & KS_NAME_LOADER;
+    case KS_CATEGORY_USER_ANNOTATION: return flags & (KS_NAME_LOADER | KS_NAME_HOST_COMM);
     default: return false;
     }
 }

@@ -708,8 +708,9 @@ struct ks_facts {
     struct ks_what_if_memo *what_ifs; /* runs of the replays, by their change */
     bool are_ranks; /* the sources are the ranks of one job, and all have replays */
     struct ks_mean_step mean_step;
-    int64_t overhead_ns;      /* rows of the profiler itself: their union */
-    int64_t row_cost_ns;      /* estimated host time that recording one row takes */
+    double step_noise;   /* part of a step by which one differs from another; 0: they are alike */
+    int64_t overhead_ns; /* rows of the profiler itself: their union */
+    int64_t row_cost_ns; /* estimated host time that recording one row takes */
     uint64_t parents_guessed; /* slices whose parent was not searched to the end */
     bool has_gpu;             /* some GPU work row exists */
     bool has_memory;          /* allocator events exist, or were recorded and are none */

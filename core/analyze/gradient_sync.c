@@ -1,8 +1,11 @@
 /* Collectives that sum up gradients: how many, how small, and whether each micro-batch has its own
  * (docs/analyses/collectives.md).
  *
- * They reduce, are launched by the autograd engine, which has threads of its own, and belong to a
- * group with which the forward pass reduces nothing: that one splits tensors. */
+ * On a GPU they reduce, are launched by the autograd engine, which has threads of its own, and
+ * belong to a group with which the forward pass reduces nothing: that one splits tensors.
+ *
+ * Without a GPU the engine uses the thread of the steps, and the calls themselves are rows of it:
+ * those outside of the forward passes sum up gradients. What is in their lists is not known. */
 #include "analyze/collectives.h"
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
@@ -14,7 +17,8 @@
 /* Begin of a forward pass of the wrapped model, or of an optimizer's step. */
 struct event {
     int64_t start_ns;
-    int64_t bytes; /* of gradients that are summed up until the next one */
+    int64_t end_ns;
+    int64_t sum; /* bytes of gradients that are summed up until the next one; on the host: calls */
     bool is_optimizer;
 };
 
@@ -101,6 +105,21 @@ static void add_sizes(struct walk *walk)
 
 /* ------------------------------------------------------------ micro-batches */
 
+/* Without a GPU: a call belongs to the forward pass before it, unless it is part of it. */
+static void note_call(struct walk *walk, const struct ks_slice_scan *scan, size_t i)
+{
+    struct ks_analyzer *analyzer = walk->list->analyzer;
+    struct event *event = walk->event_count > 0 ? &walk->events[walk->event_count - 1] : NULL;
+    struct ks_str name = ks_trace_str(analyzer->trace, (struct ks_strid){scan->col.name[i]});
+    bool counts = !analyzer->facts->has_gpu && event && !event->is_optimizer &&
+                  scan->col.start_ns[i] >= event->end_ns &&
+                  ks_str_starts(name, KS_STR("c10d::allreduce_"));
+    if (counts) {
+        event->sum++;
+        walk->fact->count += 1;
+    }
+}
+
 static enum ks_status note_row(struct walk *walk, const struct ks_slice_scan *scan, size_t i,
                                struct ks_err *err)
 {
@@ -110,6 +129,7 @@ static enum ks_status note_row(struct walk *walk, const struct ks_slice_scan *sc
         return KS_OK;
     }
     uint32_t name = scan->col.name[i];
+    note_call(walk, scan, i);
     bool is_optimizer = ks_row_names_get(&analyzer->names, name) & KS_NAME_OPTIMIZER;
     struct ks_str text = ks_trace_str(analyzer->trace, (struct ks_strid){name});
     if (!is_optimizer && !ks_str_equal(text, KS_STR("DistributedDataParallel.forward"))) {
@@ -117,7 +137,10 @@ static enum ks_status note_row(struct walk *walk, const struct ks_slice_scan *sc
     }
     KS_TRY(ks_grow(&walk->events, walk->event_count, &walk->event_capacity, sizeof(*walk->events),
                    "forward passes", err));
-    walk->events[walk->event_count++] = (struct event){scan->col.start_ns[i], 0, is_optimizer};
+    walk->events[walk->event_count++] =
+        (struct event){.start_ns = scan->col.start_ns[i],
+                       .end_ns = ks_sum_add(scan->col.start_ns[i], scan->col.dur_ns[i]),
+                       .is_optimizer = is_optimizer};
     return KS_OK;
 }
 
@@ -133,8 +156,8 @@ static enum ks_status collect_events(struct walk *walk, uint32_t source, struct 
         return KS_OK;
     }
     ks_slice_scan_open(&scan, analyzer->trace,
-                       KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_name) |
-                           KS_COLUMN_BIT(KS_SLICE_COL_category),
+                       KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
+                           KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_category),
                        lane->row_begin, lane->row_end);
     while ((status = ks_slice_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
@@ -169,7 +192,7 @@ static void add_bytes(struct walk *walk, uint32_t source)
         const struct ks_collective_row *row = &list->items[walk->row];
         struct event *event = event_at(walk, row->launch_ns);
         if (event && gradient(walk, row)) {
-            event->bytes = ks_sum_add(event->bytes, row->bytes);
+            event->sum = ks_sum_add(event->sum, row->bytes);
         }
     }
 }
@@ -178,15 +201,15 @@ static void add_bytes(struct walk *walk, uint32_t source)
 static void judge_window(struct walk *walk, size_t begin, size_t end)
 {
     const struct event *events = walk->events;
-    int64_t last_bytes = 0;
+    int64_t last = 0;
     bool is_even = true;
-    int64_t sum_bytes = 0;
+    int64_t all = 0;
     for (size_t i = begin; i < end; i++) {
-        is_even = is_even && (i == begin || events[i].bytes == last_bytes);
-        last_bytes = events[i].bytes;
-        sum_bytes = ks_sum_add(sum_bytes, last_bytes);
+        is_even = is_even && (i == begin || events[i].sum == last);
+        last = events[i].sum;
+        all = ks_sum_add(all, last);
     }
-    if (end - begin < 2 || last_bytes == 0) {
+    if (end - begin < 2 || last == 0) {
         return;
     }
     int64_t passes = (int64_t)(end - begin);
@@ -195,7 +218,7 @@ static void judge_window(struct walk *walk, size_t begin, size_t end)
         walk->fact->micro_batches =
             passes > walk->fact->micro_batches ? passes : walk->fact->micro_batches;
     } else {
-        walk->fact->windows_spared += sum_bytes == last_bytes;
+        walk->fact->windows_spared += all == last;
     }
 }
 
@@ -210,7 +233,7 @@ static void judge_windows(struct walk *walk)
     }
 }
 
-static enum ks_status look(struct walk *walk, struct ks_err *err)
+static enum ks_status find_threads(struct walk *walk, struct ks_err *err)
 {
     struct ks_analyzer *analyzer = walk->list->analyzer;
     uint32_t sources = ks_trace_source_count(analyzer->trace);
@@ -222,6 +245,27 @@ static enum ks_status look(struct walk *walk, struct ks_err *err)
     for (uint32_t i = 0; i < sources; i++) {
         walk->threads[i] = ks_step_lookup_thread(analyzer->facts, i);
     }
+    return KS_OK;
+}
+
+/* Calls are counted in the whole recording, so that their number is that of all steps. */
+static enum ks_status look_at_host(struct walk *walk, struct ks_err *err)
+{
+    struct ks_analyzer *analyzer = walk->list->analyzer;
+    double steps = (double)analyzer->facts->step_count;
+    KS_TRY(find_threads(walk, err));
+    for (uint32_t i = 0; i < ks_trace_source_count(analyzer->trace); i++) {
+        KS_TRY(collect_events(walk, i, err));
+        judge_windows(walk);
+    }
+    walk->fact->count /= steps;
+    return KS_OK;
+}
+
+static enum ks_status look(struct walk *walk, struct ks_err *err)
+{
+    uint32_t sources = ks_trace_source_count(walk->list->analyzer->trace);
+    KS_TRY(find_threads(walk, err));
     KS_TRY(find_forward_groups(walk, err));
     add_sizes(walk);
     for (uint32_t i = 0; i < sources && walk->fact->count > 0; i++) {
@@ -238,6 +282,14 @@ enum ks_status ks_collectives_look_at_gradients(struct ks_collective_list *list,
     ks_map_init(&walk.forward);
     enum ks_status status = look(&walk, err);
     ks_map_release(&walk.forward);
+    ks_free(walk.events);
+    return status;
+}
+
+enum ks_status ks_collectives_look_at_host(struct ks_collective_list *list, struct ks_err *err)
+{
+    struct walk walk = {.list = list, .fact = &list->analyzer->facts->comm.gradients};
+    enum ks_status status = look_at_host(&walk, err);
     ks_free(walk.events);
     return status;
 }

@@ -109,6 +109,22 @@ static void add_unprofiled(struct ks_facts *facts)
     mean->unprofiled_most_ns /= known > 0 ? known : 1;
 }
 
+/* The mean of the sources whose steps were timed behind the window. Those in it differ by what
+ * recording them costs, too. */
+static void find_noise(struct ks_facts *facts)
+{
+    double sum = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
+        const struct ks_source *source = ks_trace_source(facts->trace, i);
+        if (source->unprofiled_spread_ns > 0 && source->unprofiled_step_ns > 0) {
+            sum += (double)source->unprofiled_spread_ns / (double)source->unprofiled_step_ns;
+            count++;
+        }
+    }
+    facts->step_noise = count > 0 ? sum / count : 0;
+}
+
 static double between(double value, double low, double high)
 {
     return value < low ? low : value > high ? high : value;
@@ -234,6 +250,7 @@ enum ks_status ks_mean_step_compute(struct ks_analyzer *analyzer, struct ks_err 
     struct ks_facts *facts = analyzer->facts;
     struct ks_mean_step *mean = &facts->mean_step;
     add_unprofiled(facts);
+    find_noise(facts);
     mean->obstacle = obstacle(facts);
     if (mean->obstacle) {
         return KS_OK;

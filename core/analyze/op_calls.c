@@ -1,7 +1,12 @@
 /* Calls of a model with a batch of one that could be one call. A call begins where an embedding or
  * a convolution gets an input [1, ...]; that its input did not wait for the call before is known
  * when it was taken out of a tensor that holds several, or came from the host. Token by token
- * (inputs of one token, or an aten::cat for each call) a call needs the one before. */
+ * (inputs of one token, or an aten::cat for each call) a call needs the one before.
+ *
+ * Without a GPU no copy says that a result was read, or that an input was brought. What tells that
+ * nobody waited for the single results is that they are joined: directly behind an aten::cat or
+ * aten::stack comes an operator on a tensor whose first dimension is the number of the calls since
+ * the join before. A recording does not tell the shapes in a list. */
 #include "analyze/op_work.h"
 
 #include <stdlib.h>
@@ -16,6 +21,7 @@
 enum {
     NEAR_ROWS = 64, /* outermost operators between taking an input and the call */
     CALLS_MIN = 4,
+    JOIN_ROWS = 3, /* outermost operators behind a join */
     NAME_KNOWN = 1,
     NAME_EMBEDDING = 2,
     NAME_CONVOLUTION = 4,
@@ -23,6 +29,7 @@ enum {
     NAME_UNBIND = 16, /* ... or all of them, one by one */
     NAME_MOVE = 32,
     NAME_CAT = 64,
+    NAME_STACK = 128,
 };
 
 /* Where the input of a call is from. */
@@ -55,6 +62,15 @@ struct model {
     uint32_t lane;
 };
 
+/* Joining tensors, and the first dimension of what the operators behind it get. */
+struct join {
+    size_t calls; /* that came before */
+    uint32_t lane;
+    uint64_t row; /* ordinal of the outermost operator */
+    int64_t sizes[JOIN_ROWS];
+    size_t size_count;
+};
+
 struct ks_call_parts {
     uint8_t *names;      /* by string id: NAME_* */
     struct ks_map index; /* (kind, lane) -> index into models + 1 */
@@ -64,6 +80,9 @@ struct ks_call_parts {
     struct call *calls;
     size_t call_count;
     size_t call_capacity;
+    struct join *joins;
+    size_t join_count;
+    size_t join_capacity;
     struct input taken, brought; /* the last ones */
     uint64_t rows;               /* outermost operators of the lane */
     uint32_t lane;
@@ -89,6 +108,7 @@ void ks_calls_release(struct ks_op_work *work)
         ks_map_release(&work->calls->index);
         ks_free(work->calls->models);
         ks_free(work->calls->calls);
+        ks_free(work->calls->joins);
     }
 }
 
@@ -113,6 +133,7 @@ static unsigned name_of(struct ks_op_work *work, uint32_t name)
         {"to", NAME_MOVE},
         {"copy_", NAME_MOVE},
         {"cat", NAME_CAT},
+        {"stack", NAME_STACK},
     };
     struct ks_str aten = KS_STR("aten::");
     uint8_t *found = &work->calls->names[name];
@@ -209,7 +230,7 @@ static enum ks_status note_call(struct ks_op_work *work, const struct ks_op_walk
         return KS_OK;
     } else if (is_from(parts, &parts->brought, input)) {
         call.origin = ORIGIN_HOST;
-    } else if (!model->is_embedding) {
+    } else if (!model->is_embedding && work->analyzer->facts->has_gpu) {
         return KS_OK;
     }
     model->calls++;
@@ -219,11 +240,38 @@ static enum ks_status note_call(struct ks_op_work *work, const struct ks_op_walk
     return KS_OK;
 }
 
+static enum ks_status note_join(struct ks_op_work *work, uint32_t lane, struct ks_err *err)
+{
+    struct ks_call_parts *parts = work->calls;
+    KS_TRY(ks_grow(&parts->joins, parts->join_count, &parts->join_capacity, sizeof(*parts->joins),
+                   "calls", err));
+    parts->joins[parts->join_count++] =
+        (struct join){.calls = parts->call_count, .lane = lane, .row = parts->rows};
+    return KS_OK;
+}
+
+/* What may be the result of the last join. */
+static void note_behind_join(struct ks_op_work *work, const struct ks_op_row *row)
+{
+    struct ks_call_parts *parts = work->calls;
+    struct join *join = parts->join_count > 0 ? &parts->joins[parts->join_count - 1] : NULL;
+    struct ks_shapes shapes;
+    if (!join || join->lane != parts->lane || parts->rows - join->row > JOIN_ROWS ||
+        join->size_count == JOIN_ROWS) {
+        return;
+    }
+    ks_shapes_read(ks_trace_str(work->analyzer->trace, (struct ks_strid){row->dims}), &shapes);
+    join->sizes[join->size_count++] = shapes.count > 0 ? shapes.items[0].dims[0] : 0;
+}
+
 static enum ks_status note_named(struct ks_op_work *work, const struct ks_op_walk *walk,
                                  const struct ks_op_row *row, unsigned name, struct ks_err *err)
 {
     struct ks_call_parts *parts = work->calls;
     struct ks_shapes shapes;
+    if (name & (NAME_CAT | NAME_STACK)) {
+        return work->analyzer->facts->has_gpu ? KS_OK : note_join(work, walk->lane, err);
+    }
     ks_shapes_read(ks_trace_str(work->analyzer->trace, (struct ks_strid){row->dims}), &shapes);
     const struct ks_shape *first = &shapes.items[0];
     const struct ks_shape *second = &shapes.items[1];
@@ -253,6 +301,7 @@ enum ks_status ks_calls_note(struct ks_op_work *work, const struct ks_op_walk *w
     parts->rows++;
     unsigned name = row->dims != 0 ? name_of(work, row->name) : NAME_KNOWN;
     parts->cats += (name & NAME_CAT) != 0;
+    note_behind_join(work, row);
     return name == NAME_KNOWN ? KS_OK : note_named(work, walk, row, name, err);
 }
 
@@ -298,6 +347,42 @@ static struct group group_calls(const struct ks_op_work *work, uint32_t model, b
     return group;
 }
 
+static bool has_size(const struct join *join, int64_t least, int64_t most)
+{
+    for (size_t i = 0; i < join->size_count; i++) {
+        if (join->sizes[i] >= least && join->sizes[i] <= most) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Most results of the model that were joined: all since the join before. Of more than that, some
+ * came before the recording. */
+static int64_t find_joined(const struct ks_call_parts *parts, uint32_t model, int64_t *calls)
+{
+    int64_t most = 0;
+    int64_t since = 0;
+    size_t call = 0;
+    for (size_t i = 0; i < parts->join_count; i++) {
+        const struct join *join = &parts->joins[i];
+        for (; call < join->calls; call++) {
+            since += parts->calls[call].model == model;
+        }
+        if (join->lane != parts->models[model].lane) {
+            continue;
+        }
+        if (since >= CALLS_MIN && has_size(join, since, since)) {
+            most = since > most ? since : most;
+            *calls += since;
+            since = 0;
+        } else if (has_size(join, since + 1, INT64_MAX)) {
+            since = 0;
+        }
+    }
+    return most;
+}
+
 /* How many calls of the model could be one; 0: none. */
 static int64_t find_together(const struct ks_op_work *work, uint32_t model, int64_t *calls)
 {
@@ -305,6 +390,9 @@ static int64_t find_together(const struct ks_op_work *work, uint32_t model, int6
     if (taken.calls >= CALLS_MIN) {
         *calls = taken.calls;
         return work->calls->models[model].together;
+    }
+    if (!work->analyzer->facts->has_gpu) {
+        return find_joined(work->calls, model, calls);
     }
     const struct group others = group_calls(work, model, false);
     int64_t per_step = others.steps > 0 ? others.calls / others.steps : 0;

@@ -3,7 +3,9 @@
 #include "base/err.h"
 #include "measure/sum.h"
 
-enum { SINGLE_MIN = 8 }; /* operators that launch work of their own, so many a step at least */
+/* Operators that launch work of their own, so many a step at least. Without a GPU all operators
+ * work. */
+enum { SINGLE_MIN = 8 };
 
 struct ks_optimizer_parts {
     uint32_t *calls; /* by string id: launching operators in steps of optimizers */
@@ -14,6 +16,7 @@ struct ks_optimizer_parts {
     uint32_t fused, foreach, single;
     /* All of them. */
     struct ks_work_cost costs[KS_OPTIMIZER_SINGLE + 1];
+    double operators[KS_OPTIMIZER_SINGLE + 1];
     struct ks_strid names[KS_OPTIMIZER_SINGLE + 1];
 };
 
@@ -47,7 +50,7 @@ static void note_inside(struct ks_op_work *work, const struct ks_op_row *row)
     if (parts->begin_ns == INT64_MAX) {
         parts->begin_ns = row->start_ns; /* behind the forward and backward pass of a closure */
     }
-    if (row->launches == 0) {
+    if (row->launches == 0 && work->analyzer->facts->has_gpu) {
         return;
     }
     parts->fused += (class & KS_OP_FUSED_STEP) != 0;
@@ -80,11 +83,13 @@ static enum ks_status note_step(struct ks_op_work *work, const struct ks_op_walk
     all.start_ns = parts->begin_ns == INT64_MIN || parts->begin_ns == INT64_MAX ? row->start_ns
                                                                                 : parts->begin_ns;
     all.end_ns = row->end_ns;
+    double operators = (double)parts->fused + parts->foreach + parts->single;
     restart(parts, INT64_MIN);
     if (!step || kind == KS_OPTIMIZER_NONE) {
         return KS_OK;
     }
     ks_op_work_add(&parts->costs[kind], &all, step);
+    parts->operators[kind] += operators;
     parts->names[kind] = (struct ks_strid){row->name};
     const struct ks_work_span span = {walk->lane, KS_REPLAY_OPTIMIZER, all.start_ns, all.end_ns};
     return kind == KS_OPTIMIZER_FUSED ? KS_OK : ks_op_work_add_span(work, &span, err);
@@ -130,6 +135,7 @@ enum ks_status ks_optimizer_publish(struct ks_op_work *work, struct ks_err *err)
         if (parts->costs[kind].count > 0 && parts->costs[kind].host_ns > cost->cost.host_ns) {
             cost->kind = (enum ks_optimizer_kind)kind;
             cost->cost = parts->costs[kind];
+            cost->operators = parts->operators[kind] / parts->costs[kind].count;
             cost->name = parts->names[kind];
         }
     }

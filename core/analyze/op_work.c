@@ -233,32 +233,40 @@ struct part {
                            const struct ks_op_row *row, struct ks_err *err);
     enum ks_status (*publish)(struct ks_op_work *work, struct ks_err *err);
     void (*release)(struct ks_op_work *work);
+    bool needs_no_gpu;
 };
 
 static const struct part parts[] = {
-    {ks_optimizer_create, ks_optimizer_note, ks_optimizer_publish, NULL},
-    {ks_retuning_create, ks_retuning_note, ks_retuning_publish, ks_retuning_release},
-    {ks_attention_create, ks_attention_note, ks_attention_publish, ks_attention_release},
-    {NULL, ks_shards_note, NULL, NULL},
-    {ks_products_create, ks_products_note, ks_products_publish, ks_products_release},
-    {ks_slow_create, ks_slow_note, ks_slow_publish, ks_slow_release},
-    {ks_compiled_create, ks_compiled_note, ks_compiled_publish, ks_compiled_release},
-    {ks_casts_create, ks_casts_note, ks_casts_publish, ks_casts_release},
-    {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release},
-    {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release},
-    {ks_caches_create, ks_caches_note, ks_caches_publish, ks_caches_release},
-    {ks_prefixes_create, ks_prefixes_note, ks_prefixes_publish, ks_prefixes_release},
-    {ks_calls_create, ks_calls_note, ks_calls_publish, ks_calls_release},
-    {ks_readings_create, ks_readings_note, ks_readings_publish, ks_readings_release},
-    {ks_rates_create, ks_rates_note, ks_rates_publish, NULL},
+    {ks_optimizer_create, ks_optimizer_note, ks_optimizer_publish, NULL, true},
+    {ks_retuning_create, ks_retuning_note, ks_retuning_publish, ks_retuning_release, false},
+    {ks_attention_create, ks_attention_note, ks_attention_publish, ks_attention_release, false},
+    {NULL, ks_shards_note, NULL, NULL, false},
+    {ks_products_create, ks_products_note, ks_products_publish, ks_products_release, false},
+    {ks_slow_create, ks_slow_note, ks_slow_publish, ks_slow_release, false},
+    {ks_compiled_create, ks_compiled_note, ks_compiled_publish, ks_compiled_release, false},
+    {ks_casts_create, ks_casts_note, ks_casts_publish, ks_casts_release, false},
+    {ks_logits_create, ks_logits_note, ks_logits_publish, ks_logits_release, false},
+    {ks_pointwise_create, ks_pointwise_note, ks_pointwise_publish, ks_pointwise_release, false},
+    {ks_caches_create, ks_caches_note, ks_caches_publish, ks_caches_release, false},
+    {ks_prefixes_create, ks_prefixes_note, ks_prefixes_publish, ks_prefixes_release, true},
+    {ks_calls_create, ks_calls_note, ks_calls_publish, ks_calls_release, true},
+    {ks_readings_create, ks_readings_note, ks_readings_publish, ks_readings_release, false},
+    {ks_rates_create, ks_rates_note, ks_rates_publish, NULL, false},
 };
+
+static bool takes_part(const struct ks_op_work *work, const struct part *part)
+{
+    return part->needs_no_gpu || work->analyzer->facts->has_gpu;
+}
 
 static enum ks_status note_row(void *user, const struct ks_op_walk *walk,
                                const struct ks_op_row *row, struct ks_err *err)
 {
     struct ks_op_work *work = user;
     for (size_t i = 0; i < KS_COUNT_OF(parts); i++) {
-        KS_TRY(parts[i].note(work, walk, row, err));
+        if (takes_part(work, &parts[i])) {
+            KS_TRY(parts[i].note(work, walk, row, err));
+        }
     }
     return KS_OK;
 }
@@ -313,7 +321,7 @@ static enum ks_status run(struct ks_op_work *work, struct ks_err *err)
     }
     KS_TRY(ks_traffic_create(work, err));
     for (size_t i = 0; i < KS_COUNT_OF(parts); i++) {
-        if (parts[i].create) {
+        if (parts[i].create && takes_part(work, &parts[i])) {
             KS_TRY(parts[i].create(work, err));
         }
     }
@@ -321,7 +329,7 @@ static enum ks_status run(struct ks_op_work *work, struct ks_err *err)
         KS_TRY(ks_op_walk(analyzer, i, note_row, work, err));
     }
     for (size_t i = 0; i < KS_COUNT_OF(parts); i++) {
-        if (parts[i].publish) {
+        if (parts[i].publish && takes_part(work, &parts[i])) {
             KS_TRY(parts[i].publish(work, err));
         }
     }
@@ -331,7 +339,7 @@ static enum ks_status run(struct ks_op_work *work, struct ks_err *err)
 enum ks_status ks_op_work_compute(struct ks_analyzer *analyzer, struct ks_err *err)
 {
     struct ks_op_work work = {.analyzer = analyzer};
-    if (!analyzer->facts->has_gpu || analyzer->facts->complete_step_count == 0) {
+    if (analyzer->facts->complete_step_count == 0) {
         return KS_OK;
     }
     enum ks_status status = run(&work, err);

@@ -28,7 +28,7 @@ struct ks_work_cost {
 };
 
 enum ks_optimizer_kind {
-    KS_OPTIMIZER_NONE,    /* no step of an optimizer launched work */
+    KS_OPTIMIZER_NONE,    /* no step of an optimizer launched work, or ran operators */
     KS_OPTIMIZER_FUSED,   /* one kernel does all of it, for many tensors */
     KS_OPTIMIZER_FOREACH, /* one kernel does one operation, for many tensors */
     KS_OPTIMIZER_SINGLE,  /* each tensor has kernels of its own */
@@ -37,6 +37,7 @@ enum ks_optimizer_kind {
 struct ks_optimizer_cost {
     enum ks_optimizer_kind kind; /* of the step that takes longest */
     struct ks_work_cost cost;
+    double operators;     /* outermost ones that work, in one of its steps */
     double tensors;       /* KS_OPTIMIZER_SINGLE: with kernels of their own, a step */
     struct ks_strid name; /* "Optimizer.step#AdamW.step" */
 };

@@ -321,6 +321,7 @@ static enum ks_status apply(struct ks_source *source, int dir_fd, const char *na
         status->process.rank == source->rank) {
         source->is_running = status->process.is_running;
         source->unprofiled_mean_ns = ks_step_times_mean(&status->after);
+        source->unprofiled_spread_ns = ks_step_times_spread(&status->after);
         source->unprofiled_stall_ns =
             ks_step_times_stall(&status->after, &source->unprofiled_period);
         if (status->after.count > 0) {

@@ -4,6 +4,8 @@
 
 #include "read/json_members.h"
 
+enum { SPREAD_MIN = 8 };
+
 enum ks_json ks_json_open_array(struct ks_json_cursor *c, bool *more)
 {
     char ch;
@@ -56,6 +58,17 @@ int64_t ks_step_times_mean(const struct ks_step_times *times)
         sum_ns += times->list[i];
     }
     return times->count > 0 ? sum_ns / (int64_t)times->count : 0;
+}
+
+int64_t ks_step_times_spread(const struct ks_step_times *times)
+{
+    struct ks_step_times sorted = *times;
+    if (times->count < SPREAD_MIN) {
+        return 0;
+    }
+    ks_step_times_middle(&sorted);
+    size_t quarter = times->count / 4;
+    return (sorted.list[times->count - 1 - quarter] - sorted.list[quarter]) / 2;
 }
 
 /* From here on, a step is a long one when at least `stalls` are. */

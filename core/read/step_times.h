@@ -20,6 +20,9 @@ enum ks_json ks_step_times_take(struct ks_json_cursor *c, struct ks_step_times *
 int64_t ks_step_times_middle(struct ks_step_times *times);
 /* 0 without any. */
 int64_t ks_step_times_mean(const struct ks_step_times *times);
+/* Half of the distance between the quarters of the list: half of the times lie no further from the
+ * middle of these. 0 with fewer than eight. */
+int64_t ks_step_times_spread(const struct ks_step_times *times);
 /* How much longer than the middle one the long ones last, on average: those of 1.5 times its length
  * and more, but for what exceeds it by less than half as much as the third longest (the second one,
  * when two lie apart and three do not); 0 without any.

@@ -302,6 +302,7 @@ struct ks_source {
     int64_t unprofiled_stall_ns;
     int64_t unprofiled_period;  /* in steps, of the long ones behind the window; 0: none is seen */
     int64_t unprofiled_mean_ns; /* of the steps behind the window, long ones with them; 0 unknown */
+    int64_t unprofiled_spread_ns; /* half of these lie so far from the middle; 0 unknown */
     struct ks_process_use process;
     struct ks_clock_use clocks;
     struct ks_compiler_use compiler;

@@ -13,10 +13,18 @@ RULES = ROOT / "tests" / "golden" / "rules"
 sys.path[:0] = [str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "capture")]
 
 import run_golden  # noqa: E402
-from rule_cases import curves, device, host, loops, process, ranks  # noqa: E402
+from rule_cases import (  # noqa: E402
+    curves,
+    device,
+    host,
+    loops,
+    process,
+    ranks,
+    without_gpu,
+)
 from rule_cases.case import COLUMNS  # noqa: E402
 
-MODULES = (host, device, loops, ranks, process, curves)
+MODULES = (host, device, loops, ranks, process, curves, without_gpu)
 
 
 def all_cases():

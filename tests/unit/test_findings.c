@@ -319,6 +319,85 @@ static void test_bounds(void **state)
     end(1);
 }
 
+/* ------------------------------------------------------------------ noise */
+
+static struct ks_facts noisy(double noise)
+{
+    struct ks_facts uneven = facts;
+    uneven.step_noise = noise;
+    return uneven;
+}
+
+static void check_saving(size_t index, int64_t low_ns, int64_t high_ns)
+{
+    assert_true(index < f.count);
+    assert_int_equal(f.list[index].saving.low_ns, low_ns);
+    assert_int_equal(f.list[index].saving.high_ns, high_ns);
+}
+
+/* Of 1000 a saving of 200 to 300 leaves 750: 0.1 of the root of 1000^2 + 750^2 is 125. */
+static void test_noise_opens_a_saving(void **state)
+{
+    (void)state;
+    struct ks_facts uneven = noisy(0.1);
+    struct ks_finding finding = finding_of(&time_a, 200, 300);
+    start();
+    add_to(&uneven, &finding);
+    ks_findings_settle(&f, &uneven);
+    check_saving(0, 75, 425);
+    assert_true(fabs(f.list[0].share - 0.25) < 1e-12); /* what is known of it is the same */
+    assert_int_equal(f.list[0].confidence, KS_CONFIDENCE_LOW);
+    assert_int_equal(f.list[0].saving_in_trace.low_ns, 200);
+    ks_findings_settle(&f, &uneven); /* once more is no more of it */
+    check_saving(0, 75, 425);
+    end(1);
+}
+
+/* However uneven steps are, 0.15 counts; what cannot be saved is not promised. */
+static void test_noise_has_bounds(void **state)
+{
+    (void)state;
+    struct ks_facts uneven = noisy(3);
+    struct ks_finding large = finding_of(&time_a, 900, 950);
+    struct ks_finding small = finding_of(&time_b, 20, 40);
+    uneven.mean_step.unprofiled_most_ns = 980;
+    start();
+    add_to(&uneven, &large);
+    add_to(&uneven, &small);
+    ks_findings_settle(&f, &uneven);
+    /* 0.15 of the root of 980^2 + 55^2; of the last 10 of the recorded step the first takes all. */
+    check_saving(0, 900 - 147, 960);
+    check_saving(1, 0, 40);
+    end(2);
+}
+
+/* Property: high ends of what is added up fit into the step, and no low end is above its high. */
+static void test_noise_keeps_sums_within_the_step(void **state)
+{
+    (void)state;
+    static const struct ks_rule *const rules[] = {&time_a, &time_b, &time_c};
+    uint32_t seed = 1;
+    for (int round = 0; round < 500; round++) {
+        struct ks_facts uneven = noisy((double)(seed % 40) / 100);
+        int64_t sum_ns = 0;
+        start();
+        for (size_t i = 0; i < KS_COUNT_OF(rules); i++) {
+            seed = seed * 1664525u + 1013904223u;
+            int64_t low_ns = seed >> 8 & 511;
+            struct ks_finding finding = finding_of(rules[i], low_ns, low_ns + (seed >> 20 & 511));
+            add_to(&uneven, &finding);
+        }
+        ks_findings_settle(&f, &uneven);
+        for (size_t i = 0; i < f.count; i++) {
+            const struct ks_saving *saving = &f.list[i].saving;
+            assert_true(saving->low_ns >= 0 && saving->low_ns <= saving->high_ns);
+            sum_ns += f.list[i].is_primary ? saving->high_ns : 0;
+        }
+        assert_true(sum_ns <= 1000);
+        ks_findings_release(&f);
+    }
+}
+
 static void check_severity(struct ks_finding finding, enum ks_severity want)
 {
     start();
@@ -347,6 +426,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_more_than_the_unprofiled_step),
+        cmocka_unit_test(test_noise_opens_a_saving),
+        cmocka_unit_test(test_noise_has_bounds),
+        cmocka_unit_test(test_noise_keeps_sums_within_the_step),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_graphs_come_last),
         cmocka_unit_test(test_order_of_equals),

@@ -29,6 +29,7 @@ static void release(void)
 }
 
 static int64_t unprofiled_ns, unprofiled_mean_ns;
+static const struct ks_process_use *process; /* NULL: nothing is known of it */
 
 /* Three steps of 100 ms: `wait` ms in the loader, of which `op` ms in one operator, then an
  * operator; on a GPU, where none takes that long, an annotation, and a kernel of 5 ms runs from the
@@ -38,6 +39,7 @@ static void build(const char *loader, int64_t wait, int64_t op, const char *op_n
     facts_fixture_init(&f, 0, 0);
     f.source->unprofiled_step_ns = unprofiled_ns;
     f.source->unprofiled_mean_ns = unprofiled_mean_ns;
+    f.source->process = process ? *process : f.source->process;
     for (int64_t i = 0; i < 3; i++) {
         int64_t at = i * 100 MS;
         const struct host_row rows[] = {
@@ -210,20 +212,48 @@ static void test_silent(void **state)
     check_silent(KS_CHECK_COULD_NOT, "less than half");
 }
 
-/* The first batch alone is late: workers start. */
-static void test_worker_start(void **state)
+/* The first batch alone is late: workers start. Waits are 90, 1 and 1 ms; besides that the first
+ * step takes `starting` ms more than the 99 of the others, a third of which is that of a step. */
+static void check_worker_start(int64_t starting, int64_t high_ns)
 {
-    (void)state;
     facts_fixture_init(&f, 0, 0);
     for (int64_t i = 0; i < 3; i++) {
-        const struct host_row rows[] = {{1, NOTE, steps[i], i * 100 MS, 100 MS},
-                                        {1, NOTE, several, i * 100 MS, i == 0 ? 90 MS : 1 MS},
-                                        {1, OP, "aten::mm", i * 100 MS, 100 MS}};
+        int64_t dur_ns = i == 0 ? (90 + 99 + starting) MS : 100 MS;
+        int64_t at = i == 0 ? 0 : (189 + starting + (i - 1) * 100) MS;
+        const struct host_row rows[] = {{1, NOTE, steps[i], at, dur_ns},
+                                        {1, NOTE, several, at, i == 0 ? 90 MS : 1 MS},
+                                        {1, OP, "aten::mm", at, dur_ns}};
         facts_fixture_host(&f, rows, KS_COUNT_OF(rows));
     }
     compute();
-    only_finding("worker_start");
+    const struct ks_finding *finding = only_finding("worker_start");
+    assert_int_equal(finding->saving.high_ns, high_ns);
+    assert_int_equal(finding->saving_in_trace.high_ns, high_ns);
     release();
+}
+
+static void test_worker_start(void **state)
+{
+    (void)state;
+    check_worker_start(0, 92 MS / 3);
+    check_worker_start(30, 92 MS / 3 + 10 MS);
+}
+
+/* In 300 ms the training thread waits 60 for a core, and workers use it for 45: 15 ms a step go
+ * beside the wait of 60. Where the training thread does not receive, nothing is known of that. */
+static void test_crowding(void **state)
+{
+    (void)state;
+    const struct ks_process_use use = {
+        .wall_ns = 300 MS, .thread_wait_ns = 60 MS, .worker_cpu_ns = 45 MS, .workers = 1};
+    process = &use;
+    build(several, 60, 50, "aten::empty", false);
+    assert_int_equal(only_finding("ipc")->saving.high_ns, 75 MS);
+    release();
+    build(several, 60, 1, "aten::empty", false);
+    assert_int_equal(only_finding("storage")->saving.high_ns, 60 MS);
+    release();
+    process = NULL;
 }
 
 /* Two ranks: the worse one is told, both are named. */
@@ -336,9 +366,9 @@ int main(void)
         cmocka_unit_test(test_gpu),          cmocka_unit_test(test_spread_of_waits),
         cmocka_unit_test(test_cpu),          cmocka_unit_test(test_unprofiled),
         cmocka_unit_test(test_causes),       cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_worker_start), cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_one_pause),    cmocka_unit_test(test_add),
-        cmocka_unit_test(test_short_waits),
+        cmocka_unit_test(test_worker_start), cmocka_unit_test(test_crowding),
+        cmocka_unit_test(test_ranks),        cmocka_unit_test(test_one_pause),
+        cmocka_unit_test(test_add),          cmocka_unit_test(test_short_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

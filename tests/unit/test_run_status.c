@@ -65,6 +65,17 @@ static void test_step_time(void **state)
 }
 
 /* One in three lasts 60 longer than 40, the other 70; 59 is not long. */
+/* Half of the distance between the third and the sixth of eight. */
+static void test_spread(void **state)
+{
+    (void)state;
+    struct ks_step_times times = {.count = 8, .list = {900, 10, 30, 20, 60, 50, 40, 1}};
+    assert_int_equal(ks_step_times_spread(&times), (50 - 20) / 2);
+    assert_int_equal(times.list[0], 900); /* their order stays */
+    times.count = 7;
+    assert_int_equal(ks_step_times_spread(&times), 0);
+}
+
 static void test_stalls(void **state)
 {
     (void)state;
@@ -199,9 +210,10 @@ static int remove_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),    cmocka_unit_test(test_step_time),
-        cmocka_unit_test(test_stalls),  cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_foreign), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_good),   cmocka_unit_test(test_step_time),
+        cmocka_unit_test(test_spread), cmocka_unit_test(test_stalls),
+        cmocka_unit_test(test_cut),    cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
