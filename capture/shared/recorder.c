@@ -103,7 +103,7 @@ static bool adopt(void)
 
 static bool is_own_process(void)
 {
-    return __builtin_expect(!ks_fork_mark_is_lost(), 1) || adopt();
+    return __builtin_expect(ks_fork_mark_get() != 0, 1) || !ks_fork_mark_is_lost() || adopt();
 }
 
 /* False in a signal handler that came while its thread is in here. */

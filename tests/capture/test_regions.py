@@ -38,7 +38,7 @@ def run(tmp_path, source, env=None, status=0, words=()):
         text=True,
         timeout=120,
     )
-    assert done.returncode == status, done.stderr
+    assert status in (done.returncode, None), done.stderr
     return [Reading(path) for path in sorted(folder.glob("*.ksrec"))], done.stdout
 
 
@@ -527,8 +527,8 @@ class Data(torch.utils.data.Dataset):
             with ks.profile_operation("fetch", ks.categories.DATA_LOADING):
                 pass
         if i == 20:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if i == 21:
+            if sys.argv[3] == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
             os._exit(3)
         return i
 
@@ -538,25 +538,22 @@ if __name__ == "__main__":
     ks.marker("here")
     loader = torch.utils.data.DataLoader(
         Data(), num_workers=3, multiprocessing_context=sys.argv[2])
-    try:
-        for batch in loader:
-            pass
-        print("went through")
-    except Exception:
-        print("failed")  # how depends on what the queue was in the middle of
+    for batch in loader:  # ends in one of several ways, and not always here
+        pass
 """
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_that_die_are_named(tmp_path, method):
-    """Worker 2 is killed by its 20th sample, worker 0 leaves by its 21st, the loader ends worker 1:
-    each had said who it is before it did anything."""
-    readings, out = run(tmp_path, KILLED_WORKERS, words=[method])
-    assert out == "failed\n"
+@pytest.mark.parametrize(
+    "method, how", [("fork", "kill"), ("fork", "exit"), ("spawn", "kill"), ("forkserver", "exit")]
+)
+def test_workers_that_die_are_named(tmp_path, method, how):
+    """Worker 2 of three dies at sample 20, and the loader ends the others: each had said who it is
+    before it did anything."""
+    readings, _ = run(tmp_path, KILLED_WORKERS, words=[method, how], status=None)
     workers = {reading.notes["worker"]: reading for reading in readings if reading.count("fetch")}
     assert set(workers) == {"0", "1", "2"} and len(readings) == 4
-    assert workers["2"].state == 0, "it was killed"
+    assert workers["2"].state == 0, "it ended without a word"
     assert all("worker" not in reading.notes for reading in readings if reading.marks)
     found = set()
     for path in (tmp_path / "recordings").glob("*.ksrec"):

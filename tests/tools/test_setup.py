@@ -64,6 +64,17 @@ def test_nothing_missing_asks_nothing(machine):
         assert (done.returncode, done.stdout, done.stderr, log) == (0, "", "", "")
 
 
+def test_environment_behind_a_link_is_left_alone(machine, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "bin").mkdir()
+    (elsewhere / "bin/python").symlink_to("/bin/true")
+    (elsewhere / "stamp").write_text("of another folder\n")
+    (machine / ".venv").symlink_to(elsewhere)
+    done, log = run(machine, "demo")
+    assert done.returncode == 1 and ".venv is a link" in done.stderr
+    assert "venv --clear" not in log and (elsewhere / "bin/python").exists()
+
+
 def test_missing_packages_as_root_are_installed(machine):
     make_environment(machine)
     stand_in(machine, "dpkg-query", 'printf "installed=gcc installed=zlib1g-dev:amd64 "; exit 1')

@@ -197,18 +197,20 @@ static const struct ks_finding *optimize(const char *class, const char *version,
     return advise("optimizer.unfused", kind);
 }
 
-/* 4 ms of single operators, of which 0.8 at most go. */
+/* 4 ms of single operators, 32 us less for recording: 0.45 of that goes, or 0.91 of 4 ms. */
 static void test_optimizer(void **state)
 {
     (void)state;
-    const struct ks_finding *finding = optimize("Optimizer.step#SGD.step", "2.4.1", RULE_FIRES);
-    assert_int_equal(finding->saving.low_ns, 0);
-    assert_int_equal(finding->saving.high_ns, 3200 US);
+    const struct ks_finding *finding = optimize("Optimizer.step#Adam.step", "2.4.1", RULE_FIRES);
+    assert_int_equal(finding->saving.low_ns, 1785600);
+    assert_int_equal(finding->saving.high_ns, 3640 US);
     assert_true(facts_fixture_evidence(finding, "operators") == 16);
     release();
-    assert_null(optimize("Optimizer.step#SGD.step", "2.3.0", RULE_NEAR_MISS));
+    assert_null(optimize("Optimizer.step#Adam.step", "2.3.0", RULE_NEAR_MISS));
     release();
-    /* foreach is no repair without a GPU. */
+    /* Of large tensors a fused SGD gained nothing, and foreach is no repair without a GPU. */
+    assert_null(optimize("Optimizer.step#SGD.step", "2.13.0", RULE_SILENT));
+    release();
     assert_null(optimize("Optimizer.step#RMSprop.step", "2.13.0", RULE_SILENT));
     release();
 }
