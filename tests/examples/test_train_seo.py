@@ -105,8 +105,11 @@ def test_first_finding_is_the_fault_and_saves_what_it_says(watched, tmp_path, al
     gain = statistics.fmean(wait for _, wait in with_fault)
     gain -= statistics.median(wait for _, wait in without)
     saving = finding["saving_ns_per_step"]
-    assert saving["low"] <= gain <= saving["high"], (saving, gain)
-    assert gain > 0.05 * statistics.fmean(length for length, _ in with_fault)
+    step = statistics.fmean(length for length, _ in with_fault)
+    # The two are of different runs, and what else the machine does differs by that much of a step.
+    noise = 0.15 * step
+    assert saving["low"] - noise <= gain <= saving["high"] + noise, (saving, gain)
+    assert gain > 0.05 * step
     found = json.loads((fixed / "report.json").read_text())["findings"]
     assert not [f for f in found if f["id"] in (FAULT, "input.padding")]
 
@@ -125,9 +128,6 @@ def test_resumes(tmp_path, alone):
 def test_profiled_training_is_the_same(tmp_path, alone):
     """kinetoscope.CodeProfiler with every switch that records, in the program itself."""
     python = ROOT / "python"
-    ask = "import kinetoscope; print(hasattr(kinetoscope, 'CodeProfiler'))"
-    if run(sys.executable, "-c", ask, PYTHONPATH=python).stdout != "True\n":
-        pytest.skip("this kinetoscope has no CodeProfiler")
     profiles = tmp_path / "profiles"
     done = train("--profile", profiles, PYTHONPATH=str(python))
     assert printed(done) == alone

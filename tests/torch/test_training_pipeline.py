@@ -400,8 +400,9 @@ def test_functions(make, ks):
         return "done"
 
     profiler = make()
-    result = profiler.profile_function(outer, 32_000_000, times=3)
-    assert result["result"] == "done" and result["memory_delta"] == pytest.approx(96, rel=0.1)
+    # Blocks of over 32 MiB never come out of what malloc has kept.
+    result = profiler.profile_function(outer, 48_000_000, times=3)
+    assert result["result"] == "done" and result["memory_delta"] == pytest.approx(144, rel=0.1)
     rows = {row["name"]: row for row in result["hot_functions"]}
     assert rows["inner"]["calls"] == 3 and rows["outer"]["calls"] == 1
     assert rows["inner"]["line"] == inner.__code__.co_firstlineno
