@@ -21,7 +21,8 @@ PyObject *ks_py_advise(PyObject *module, PyObject *arguments, PyObject *keywords
     static const char *const names[] = {"batches",        "batch_s",        "transform_s",
                                         "workers",        "total_s",        "device_s",
                                         "memory_percent", "gpu_free_share", NULL};
-    struct ks_run_figures figures = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    const double none = (double)NAN;
+    struct ks_run_figures figures = {none, none, none, none, none, none, none, none};
     if (!PyArg_ParseTupleAndKeywords(
             arguments, keywords, "|$dddddddd:advise", (char **)(uintptr_t)names, &figures.batches,
             &figures.batch_s, &figures.transform_s, &figures.workers, &figures.total_s,

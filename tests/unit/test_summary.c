@@ -57,14 +57,14 @@ static void collect(void *user, const char *id, const char *sentence)
     strcat(user, " ");
 }
 
-static const struct ks_run_figures UNKNOWN = {.batches = NAN,
-                                              .batch_s = NAN,
-                                              .transform_s = NAN,
-                                              .workers = NAN,
-                                              .total_s = NAN,
-                                              .device_s = NAN,
-                                              .memory_percent = NAN,
-                                              .gpu_free_share = NAN};
+static const struct ks_run_figures UNKNOWN = {.batches = (double)NAN,
+                                              .batch_s = (double)NAN,
+                                              .transform_s = (double)NAN,
+                                              .workers = (double)NAN,
+                                              .total_s = (double)NAN,
+                                              .device_s = (double)NAN,
+                                              .memory_percent = (double)NAN,
+                                              .gpu_free_share = (double)NAN};
 
 static void check(struct ks_run_figures figures, const char *wanted)
 {
