@@ -271,17 +271,17 @@ static PyObject *export_file(struct report_object *self, PyObject *arguments, Py
 
 static PyMethodDef methods[] = {
     {"write", (PyCFunction)(void (*)(void))write_report, METH_VARARGS | METH_KEYWORDS,
-     "write(format, *, table=None, sort=None, limit=0, width=0)\n--\n\n"
+     "write($self, format, *, table=None, sort=None, limit=0, width=0)\n--\n\n"
      "The report as text: screen, json, table, markdown or sarif. ValueError: the message lists "
      "what would fit."},
     {"query", (PyCFunction)(void (*)(void))query, METH_VARARGS,
-     "query(sql, /)\n--\n\nRows of a SELECT as a JSON document (docs/query.md). ValueError says "
+     "query($self, sql, /)\n--\n\nRows of a SELECT as a JSON document (docs/query.md). ValueError says "
      "what is wrong in it."},
     {"export", (PyCFunction)(void (*)(void))export_file, METH_VARARGS | METH_KEYWORDS,
-     "export(path, format, *, table=None, weight='self_cpu')\n--\n\n"
+     "export($self, path, format, *, table=None, weight='self_cpu')\n--\n\n"
      "Writes a file for other programs (docs/export.md). After an error it holds anything."},
     {"close", (PyCFunction)(void (*)(void))close_report, METH_NOARGS,
-     "close()\n--\n\nFrees what it holds; it cannot be asked any more."},
+     "close($self)\n--\n\nFrees what it holds; it cannot be asked any more."},
     {0},
 };
 

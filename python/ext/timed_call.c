@@ -105,7 +105,7 @@ static void dealloc(struct timed_call *self)
 
 static PyMethodDef methods[] = {
     {"take", (PyCFunction)(void (*)(void))take, METH_NOARGS,
-     "take()\n--\n\n(ns, calls) since the last time; then it begins at 0."},
+     "take($self)\n--\n\n(ns, calls) since the last time; then it begins at 0."},
     {"__reduce__", (PyCFunction)(void (*)(void))reduce, METH_NOARGS, NULL},
     {0},
 };

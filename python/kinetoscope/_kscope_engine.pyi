@@ -1,17 +1,18 @@
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self, final
 
 class TraceError(ValueError): ...
 
+@final
 class Report:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         paths: list[Any],
         *,
         stacks: list[Any] = ...,
         by_shape: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
     def write(
         self,
         format: str,
@@ -32,8 +33,9 @@ class Report:
     ) -> None: ...
     def close(self) -> None: ...
 
+@final
 class TimedCall:
-    def __init__(self, function: Callable[..., Any]) -> None: ...
+    def __new__(cls, function: Callable[..., Any], /) -> Self: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def take(self) -> tuple[int, int]: ...
     @property
