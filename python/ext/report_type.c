@@ -275,7 +275,8 @@ static PyMethodDef methods[] = {
      "The report as text: screen, json, table, markdown or sarif. ValueError: the message lists "
      "what would fit."},
     {"query", (PyCFunction)(void (*)(void))query, METH_VARARGS,
-     "query($self, sql, /)\n--\n\nRows of a SELECT as a JSON document (docs/query.md). ValueError says "
+     "query($self, sql, /)\n--\n\nRows of a SELECT as a JSON document (docs/query.md). ValueError "
+     "says "
      "what is wrong in it."},
     {"export", (PyCFunction)(void (*)(void))export_file, METH_VARARGS | METH_KEYWORDS,
      "export($self, path, format, *, table=None, weight='self_cpu')\n--\n\n"
