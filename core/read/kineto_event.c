@@ -323,6 +323,7 @@ static enum ks_json read_key(struct kineto *k, struct ks_json_cursor *c, unsigne
     *meaning = !more                   ? (struct kineto_step){.how = TAKE_CLOSE}
                : level == LAYOUT_EVENT ? meaning_of_key(&key)
                                        : meaning_of_arg(&key);
+    meaning->level = (uint8_t)level;
     unsigned before = *step;
     *step = 0;
     bool is_known = key.flags == 0 && c->faults.syntax == syntax && !c->lenient_quotes;
@@ -413,7 +414,7 @@ static void learn_value(struct kineto *k, unsigned before, unsigned of, const ch
                         const char *end, const struct kineto_event *e)
 {
     struct kineto_step *step = &k->layout.steps[of];
-    struct kineto_step meaning = {.offset = step->offset};
+    struct kineto_step meaning = {.offset = step->offset, .level = step->level};
     step->values--;
     if (k->layout.steps[before].next[LAYOUT_NEXT_MAX - 1] != 0) {
         return; // the step itself must stay in the list, for other values

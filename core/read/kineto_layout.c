@@ -12,12 +12,13 @@ void kineto_layout_init(struct kineto_layout *layout)
 }
 
 /* Two keys of one name mean different things in an event and in its arguments, so the meaning is
- * compared, too. */
+ * compared, too; and the level, for what follows a key that means nothing is of its own level. */
 static bool is_step(const struct kineto_step *step, const char *text, size_t len,
                     const struct kineto_step *meaning)
 {
-    return step->len == len && step->how == meaning->how && step->offset == meaning->offset &&
-           step->bit == meaning->bit && memcmp(step->text, text, len) == 0;
+    return step->len == len && step->how == meaning->how && step->level == meaning->level &&
+           step->offset == meaning->offset && step->bit == meaning->bit &&
+           memcmp(step->text, text, len) == 0;
 }
 
 static void link_steps(struct kineto_step *before, unsigned step, bool is_first)

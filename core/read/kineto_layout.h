@@ -42,6 +42,7 @@ struct kineto_step {
     uint8_t len;                   /* of text */
     uint8_t size;                  /* bytes that are done with: a number's end is looked at only */
     uint8_t how;                   /* see kineto_event.c */
+    uint8_t level;                 /* of an event or of its arguments: LAYOUT_EVENT, LAYOUT_ARGS */
     uint8_t values;                /* steps that may still be learned with a value of this one */
     uint8_t value_len;             /* of a text at the end of `text`, without its quotes */
     uint8_t next[LAYOUT_NEXT_MAX]; /* steps; 0: none */
