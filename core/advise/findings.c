@@ -274,7 +274,7 @@ static void open_to_noise(struct ks_findings *findings, const struct ks_facts *f
     }
 }
 
-static bool has_finding(const struct ks_findings *findings, const struct ks_rule *rule)
+bool ks_findings_has(const struct ks_findings *findings, const struct ks_rule *rule)
 {
     for (size_t i = 0; i < findings->count; i++) {
         if (findings->list[i].rule == rule) {
@@ -300,7 +300,7 @@ void ks_findings_settle(struct ks_findings *findings, const struct ks_facts *fac
     open_to_noise(findings, facts);
     for (size_t i = 0; i < findings->check_count; i++) {
         struct ks_check *check = &findings->checks[i];
-        if (check->state == KS_CHECK_FOUND && !has_finding(findings, check->rule)) {
+        if (check->state == KS_CHECK_FOUND && !ks_findings_has(findings, check->rule)) {
             check->state = KS_CHECK_FINE;
             check->reason = "other findings already account for the time that it could save";
         }

@@ -117,6 +117,10 @@ enum ks_severity ks_finding_severity(const struct ks_finding *finding);
  * rules need not look. */
 const char *ks_findings_text(struct ks_findings *findings, const char *format, ...) KS_PRINTF(2, 3);
 
+/* Has the rule found something? For a rule that another one, before it in the registry, accounts
+ * for. */
+bool ks_findings_has(const struct ks_findings *findings, const struct ks_rule *rule);
+
 /* What comes after the rules: orders the findings, marks the first of each group, cuts savings so
  * that those added up fit into the step, and drops time findings that are left with none. A rule
  * without a finding left has found nothing. Can be done again when findings were added. */

@@ -302,16 +302,6 @@ static enum ks_status report(const struct stall *stall, uint32_t source,
     return ks_findings_add(out, facts, &finding, err);
 }
 
-static bool has_found_compiling(const struct ks_findings *findings)
-{
-    for (size_t i = 0; i < findings->count; i++) {
-        if (findings->list[i].rule == &ks_rule_compile_recompiles) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool does_compile(const struct ks_facts *facts, int64_t number)
 {
     for (size_t i = 0; i < facts->compiles.step_count; i++) {
@@ -327,7 +317,7 @@ static bool is_compiling(const struct ks_facts *facts, const struct ks_findings 
                          const struct stall *stall)
 {
     size_t listed = 0;
-    if (!has_found_compiling(findings)) {
+    if (!ks_findings_has(findings, &ks_rule_compile_recompiles)) {
         return false;
     }
     for (size_t i = stall->first; i <= stall->last && listed < KS_SITE_STEPS_MAX;

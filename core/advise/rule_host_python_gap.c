@@ -62,22 +62,11 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     return ks_findings_add(out, facts, &finding, err);
 }
 
-/* Has the rule before this one named the code? */
-static bool is_tokenizing(const struct ks_findings *findings)
-{
-    for (size_t i = 0; i < findings->count; i++) {
-        if (findings->list[i].rule == &ks_rule_input_tokenize_inline) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static enum ks_status check(const struct ks_facts *facts, struct ks_findings *out,
                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
-    if (is_tokenizing(out)) {
+    if (ks_findings_has(out, &ks_rule_input_tokenize_inline)) {
         check->reason = "most of it cuts text into tokens: input.tokenize_inline";
         return KS_OK;
     }

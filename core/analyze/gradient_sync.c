@@ -110,11 +110,12 @@ static void note_call(struct walk *walk, const struct ks_slice_scan *scan, size_
 {
     struct ks_analyzer *analyzer = walk->list->analyzer;
     struct event *event = walk->event_count > 0 ? &walk->events[walk->event_count - 1] : NULL;
+    if (analyzer->facts->has_gpu || !event || event->is_optimizer ||
+        scan->col.start_ns[i] < event->end_ns) {
+        return;
+    }
     struct ks_str name = ks_trace_str(analyzer->trace, (struct ks_strid){scan->col.name[i]});
-    bool counts = !analyzer->facts->has_gpu && event && !event->is_optimizer &&
-                  scan->col.start_ns[i] >= event->end_ns &&
-                  ks_str_starts(name, KS_STR("c10d::allreduce_"));
-    if (counts) {
+    if (ks_str_starts(name, KS_STR("c10d::allreduce_"))) {
         event->sum++;
         walk->fact->count += 1;
     }
