@@ -5,6 +5,7 @@ result: plain torch, the collator of transformers, formulas, naive twins, an exa
 The program around the engine is test_train_seo.py.
 """
 
+import dataclasses
 import math
 import os
 import pathlib
@@ -28,6 +29,7 @@ from seo_engine.engine import AdvancedLLMSEOEngine  # noqa: E402
 from seo_engine.page_corpus import FAULTS, make_page, make_pages  # noqa: E402
 from seo_engine.page_dataset import LengthBatches  # noqa: E402
 from seo_engine.page_text import text_of_page  # noqa: E402
+from seo_engine.profiling_switches import ProfilingSwitches  # noqa: E402
 from seo_engine.seo_pipeline import SEOPipeline  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -45,6 +47,21 @@ def one_thread():
 
 def make_engine(**settings):
     return AdvancedLLMSEOEngine(SEOConfig(device="cpu", **{**TINY, **settings}))
+
+
+def test_switches_are_those_of_the_package(monkeypatch):
+    """The engine also runs where kinetoscope is missing, so that it says them once more."""
+    monkeypatch.syspath_prepend(str(ROOT / "python"))
+    from kinetoscope.config import ProfilingConfig
+
+    def of(switches):
+        return {name: getattr(switches, name) for name in names}
+
+    names = {field.name for field in dataclasses.fields(ProfilingConfig)}
+    names |= {field.name for field in dataclasses.fields(ProfilingSwitches)}
+    assert len(names) > 50 and of(ProfilingSwitches()) == of(ProfilingConfig())
+    config = SEOConfig(with_flops=True, use_torch_compile=True)
+    assert config.use_compile and ProfilingConfig(use_compile=True).use_torch_compile
 
 
 def loaders(engine, count=40):

@@ -42,6 +42,19 @@ static void test_learn(void **state)
     /* The same text is the same step, wherever it stands; another meaning makes another step. */
     assert_int_equal(learn(&layout, cat, ", \"name\": ", 4, false), name);
     assert_int_not_equal(learn(&layout, LAYOUT_ARGS, ", \"name\": ", 6, false), name);
+    /* A key that means nothing is another step in an event and in its arguments: what follows it
+     * there is of its own level. */
+    const char *text = ", \"Ev Idx\": ";
+    struct kineto_step nothing = {.how = 1, .level = LAYOUT_EVENT, .size = 12};
+    unsigned of_event =
+        kineto_layout_learn(&layout, phase, text, text + strlen(text), &nothing, false);
+    nothing.level = LAYOUT_ARGS;
+    unsigned of_args =
+        kineto_layout_learn(&layout, LAYOUT_ARGS, text, text + strlen(text), &nothing, false);
+    assert_int_not_equal(of_event, of_args);
+    unsigned dims = learn(&layout, of_event, ", \"Input Dims\": ", 8, false);
+    assert_int_equal(match(&layout, of_event, ", \"Input Dims\": "), dims);
+    assert_int_equal(match(&layout, of_args, ", \"Input Dims\": "), 0);
     /* What is longer is tried first when it was learned so: "4" begins "41", too. */
     unsigned four = learn(&layout, cat, ", \"pid\": 4", 7, true);
     unsigned forty_one = learn(&layout, cat, ", \"pid\": 41", 7, true);

@@ -153,6 +153,19 @@ static void test_rows(void **state)
         "link 2 2000+1500 corr=77 first=5250 end=8375 name=\"cudaLaunchKernel\" count=1 kind=1\n");
 }
 
+/* An event that has keys of arguments as its own, where they mean nothing, takes nothing from the
+ * arguments of the next one. */
+static void test_levels(void **state)
+{
+    (void)state;
+    check_rows("[{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"a\", \"ts\": 1, \"dur\": 1, "
+               "\"Ev Idx\": 1, \"Input Dims\": [[1]]}, "
+               "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"b\", \"ts\": 3, \"dur\": 1, "
+               "\"args\": {\"Record function id\": 0, \"Ev Idx\": 1, \"Input Dims\": [[2, 3]]}}]",
+               "slice 2 0+1000 cpu_op name=\"a\"\n"
+               "slice 2 2000+1000 cpu_op name=\"b\" dims=\"[[2, 3]]\"\n");
+}
+
 /* One event in a list, by its own text. */
 static void check_event(const char *event, const char *want)
 {
@@ -549,7 +562,7 @@ int main(void)
         cmocka_unit_test(test_process),     cmocka_unit_test(test_compiler),
         cmocka_unit_test(test_strict),      cmocka_unit_test(test_strict_case01),
         cmocka_unit_test(test_linear),      cmocka_unit_test(test_huge_string),
-        cmocka_unit_test(test_nested_deep),
+        cmocka_unit_test(test_nested_deep), cmocka_unit_test(test_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "advise/opportunities.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cmocka_all.h"
@@ -160,6 +161,43 @@ static void test_compute(void **state)
     look(&wrapped);
     check_share("limit.compute", "mfu", 0.347);
     done();
+}
+
+/* Products [rows, 8] x [8, 16] of more shapes than are remembered, each in 16 and then in 32 bits:
+ * small ones are limited by the memory, whose bytes tell the types apart. */
+static void test_many_shapes(void **state)
+{
+    (void)state;
+    enum { SHAPES = 3000, EACH_NS = 2 * US };
+    static const char fp32[] = "[\"float\", \"float\"]";
+    double flops = 0;
+    double bytes = 0;
+    facts_fixture_init(&f, 0, 0);
+    f.source->record_shapes = true;
+    for (int64_t step = 0; step < 2; step++) {
+        int64_t at = step * 2 * SHAPES * EACH_NS;
+        FACTS_HOST(&f, {1, NOTE, names[step], at, 2 * SHAPES * EACH_NS});
+        for (int64_t i = 0; i < 2 * SHAPES; i++) {
+            int64_t rows = 1 + i / 2;
+            int64_t start = at + i * EACH_NS;
+            int64_t corr = 2 * SHAPES * step + i + 1;
+            char dims[64];
+            (void)snprintf(dims, sizeof(dims), "[[%d, 8], [8, 16]]", (int)rows);
+            FACTS_HOST(&f,
+                       {1, OP, "aten::mm", start, EACH_NS - 100, .dims = dims,
+                        .types = i % 2 == 0 ? bf16 : fp32},
+                       {1, CALL, "cudaLaunchKernel", start + 100, 100, .corr = corr});
+            FACTS_DEVICE(&f, {0, 7, KERNEL, "nvjet_hsh_128x256", start + 300, US, corr});
+            flops += 2.0 * (double)rows * 8 * 16 / 2;
+            bytes += (i % 2 == 0 ? 2.0 : 4.0) * (double)(rows * 8 + 8 * 16 + rows * 16) / 2;
+        }
+    }
+    facts_fixture_compute(&f, NULL);
+    const struct ks_rate *thin = &f.facts.work.rates.thin;
+    assert_float_equal(thin->flops, flops, 1);
+    assert_float_equal(thin->bytes, bytes, 1);
+    assert_int_equal(thin->device_ns, 2 * SHAPES * US);
+    facts_fixture_release(&f);
 }
 
 static void test_bandwidth(void **state)
@@ -347,10 +385,11 @@ static void test_cpu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compute),  cmocka_unit_test(test_bandwidth),
-        cmocka_unit_test(test_no_limit), cmocka_unit_test(test_fp8),
-        cmocka_unit_test(test_compile),  cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_cpu),
+        cmocka_unit_test(test_compute),   cmocka_unit_test(test_many_shapes),
+        cmocka_unit_test(test_bandwidth), cmocka_unit_test(test_no_limit),
+        cmocka_unit_test(test_fp8),       cmocka_unit_test(test_compile),
+        cmocka_unit_test(test_batch),     cmocka_unit_test(test_names),
+        cmocka_unit_test(test_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
