@@ -65,7 +65,7 @@ def busy(folder):
     return {
         "metrics": monitor.metrics(),
         "psutil": {
-            "cpu.process": 100 * (sum(cpu_after[:2]) - sum(cpu[:2])) / seconds,
+            "cpu_s": sum(cpu_after[:2]) - sum(cpu[:2]),
             "cpu.machine": 100 * (1 - idle / everything),
             "memory.rss": rss,
             "memory.machine": memory_percent,

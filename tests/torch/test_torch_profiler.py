@@ -86,18 +86,18 @@ def test_exports(make, tmp_path):
     assert sum(event.get("name") == "aten::neg" for event in events) == NEGS
     assert (tmp_path / "a.json.gz").read_bytes()[:2] == b"\x1f\x8b"
     profiler.export_stacks(tmp_path / "s.txt")
-    lines = (tmp_path / "s.txt").read_text().splitlines()
-    total = sum(
-        int(line.rpartition(" ")[2]) for line in lines if line.endswith(tuple("0123456789"))
-    )
-    assert any("work" in line and "aten::neg" in line for line in lines)
+    lines = [line.rpartition(" ") for line in (tmp_path / "s.txt").read_text().splitlines()]
+    total = sum(int(ns) for _, _, ns in lines)
+    of_steps = sum(int(ns) for stack, _, ns in lines if stack.endswith("ProfilerStep*"))
+    assert any("work" in stack and "aten::neg" in stack for stack, _, _ in lines)
     spans = spans_of((profiler._stack_paths or profiler._paths)[0])
     step_us = sum(end - start for name, _, start, end in spans if name.startswith("ProfilerStep#"))
     recorded_us = max(end for *_, end in spans) - min(start for _, _, start, _ in spans)
     threads = len({thread for _, thread, _, _ in spans})
-    # Folded stacks add up to the time: of the steps at least, of all threads at most, but that
-    # frames and operators, which two clocks time, reach over each other's ends.
-    assert 0.9 * step_us <= total / 1000 <= 1.4 * threads * recorded_us
+    # Folded stacks add up to the time: of the steps at least, of all threads at most. A step begins
+    # and ends inside of calls of the profiler: what of these lies in it is its own time as well.
+    assert 0.99 * step_us <= total / 1000
+    assert (total - of_steps) / 1000 <= 1.001 * threads * recorded_us
     with pytest.raises(ValueError, match="self_cuda_time_total"):
         profiler.export_stacks(tmp_path / "s.txt", "nothing")
     assert "test_torch_profiler.py" in profiler.table(group_by_stack_n=5, row_limit=500)

@@ -22,7 +22,7 @@ class Classifier(nn.Module):
 
 def main():
     run = Twin("input.padding", steps=40)
-    batch_size, longest = run.pick(4, 32), run.pick(64, 512)
+    batch_size, longest = run.pick(8, 32), run.pick(128, 512)
     count = batch_size * (run.steps + 1)
     lengths = [8 + (i * i * 7) % (longest // 4) for i in range(count)]
     lengths[::97] = [longest] * len(lengths[::97])
@@ -38,7 +38,7 @@ def main():
             row[: len(text)] = text
         return {"input_ids": ids, "attention_mask": (ids != 0).long()}
 
-    model = Classifier(run.pick(32, 512), run.pick(1, 6)).to(run.device)
+    model = Classifier(run.pick(64, 512), run.pick(1, 6)).to(run.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for batch in DataLoader(texts, batch_size=batch_size, collate_fn=collate):
         on_device = {name: tensor.to(run.device) for name, tensor in batch.items()}
