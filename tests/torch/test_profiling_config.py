@@ -112,3 +112,17 @@ def test_each_window_is_handed_over_once(make, tmp_path):
                 torch.ones(2).neg()
             profiler.step()
     assert calls[:3] == [1, 2, 3]
+
+
+def test_names_are_given_where_the_package_says(ks):
+    """`kinetoscope` gives what `kinetoscope.torch` has, and nothing else under those names."""
+    import kinetoscope.hf
+    import kinetoscope.torch as of_torch
+
+    assert set(ks._OF_TORCH) == set(of_torch.PUBLIC) <= set(dir(of_torch)) & set(dir(ks))
+    for name in of_torch.PUBLIC:
+        assert getattr(ks, name) is getattr(of_torch, name)
+        assert getattr(ks, name).__module__ == f"kinetoscope.torch.{of_torch.PUBLIC[name]}"
+    for package in (of_torch, kinetoscope.hf):
+        with pytest.raises(AttributeError, match=f"{package.__name__}.*no attribute 'nothing'"):
+            _ = package.nothing

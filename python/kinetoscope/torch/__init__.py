@@ -3,6 +3,8 @@
 `kscope run` loads modules of it by their names, in programs that have imported torch.
 """
 
+from kinetoscope._lazy import names_of
+
 # Where each public name lies; `kinetoscope` gives them, too.
 PUBLIC = {
     "CodeProfiler": "code_profiler",
@@ -17,16 +19,4 @@ PUBLIC = {
     "profile_device_placement": "device_placement",
 }
 
-
-def __getattr__(name):
-    if name not in PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__():
-    return sorted({*globals(), *PUBLIC})
+__getattr__, __dir__ = names_of(globals(), PUBLIC)
