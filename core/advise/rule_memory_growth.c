@@ -1,8 +1,9 @@
 /* Rule memory.growth: each step leaves more memory allocated than the one before.
  *
  * Claim: the least that is allocated in a step grows from each of at least three complete steps to
- * the next one, never by less than half of the usual growth, and memory of the device is full
- * within 100,000 steps; where its size is not known, by at least 1 MiB a step.
+ * the next one, or to the second, third or fourth after it (of three times as many steps), never by
+ * less than half of the usual growth, and memory of the device is full within 100,000 steps; where
+ * its size is not known, by at least 1 MiB a step.
  *
  * Evidence: allocator events (docs/analyses/memory_steps.md): least of each step, allocations of
  * one step that nobody freed before the recording ended, and the operator that made most of them.

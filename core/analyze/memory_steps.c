@@ -15,7 +15,11 @@
 #include "measure/quantile.h"
 #include "measure/sum.h"
 
-enum { GROWING_STEPS_MIN = 3, HELD_MAX = 256 };
+enum {
+    GROWING_STEPS_MIN = 3,
+    PERIOD_MAX = 4, /* steps of a loop that keeps something in one of them only */
+    HELD_MAX = 256,
+};
 
 /* Least and most that was allocated in a step. */
 struct level {
@@ -27,6 +31,7 @@ struct level {
 struct account {
     struct ks_memory_fact fact;
     struct level *levels; /* one for each step of the source */
+    size_t period;        /* it grows every so many steps */
     int64_t last_bytes;
     size_t last_step; /* index the last event was in; the number of steps: none */
     bool is_begun;
@@ -159,43 +164,55 @@ static enum ks_status scan_events(struct walk *walk, struct ks_err *err)
 
 /* ------------------------------------------------------------ growth */
 
-/* Growth from each complete step to the next one, if each holds more than the one before and none
+/* Growth over `period` complete steps, if each holds more than the one so many before, and none
  * grows by less than half of what is usual: what happens once (states of an optimizer) is none. */
-static int64_t growth_of(int64_t *differences, size_t count)
+static int64_t growth_over(const int64_t *leasts, size_t count, size_t period, int64_t *differences)
 {
     int64_t least = INT64_MAX;
-    if (count + 1 < GROWING_STEPS_MIN) {
+    if (count < period * GROWING_STEPS_MIN) {
         return 0;
     }
-    for (size_t i = 0; i < count; i++) {
-        least = differences[i] < least ? differences[i] : least;
+    for (size_t i = period; i < count; i++) {
+        int64_t difference = ks_sum_sub(leasts[i], leasts[i - period]);
+        differences[i - period] = difference;
+        least = difference < least ? difference : least;
     }
-    int64_t usual = ks_quantile_median(differences, count);
+    int64_t usual = ks_quantile_median(differences, count - period);
     return least > 0 && least >= usual / 2 ? usual : 0;
 }
 
-static void settle_account(const struct walk *walk, struct account *account, int64_t *differences)
+/* Growth of one step. An actor and its critic, say, make two steps of which one keeps something. */
+static void find_growth(struct account *account, const int64_t *leasts, size_t count,
+                        int64_t *differences)
+{
+    int64_t growth = 0;
+    size_t period = 0;
+    while (growth == 0 && period < PERIOD_MAX) {
+        period++;
+        growth = growth_over(leasts, count, period, differences);
+    }
+    account->period = period;
+    account->fact.growth_bytes = growth / (int64_t)period;
+}
+
+/* `leasts` and `differences` have room for all steps. */
+static void settle_account(const struct walk *walk, struct account *account, int64_t *leasts,
+                           int64_t *differences)
 {
     const struct ks_step *steps = walk->analyzer->facts->steps + walk->range.begin;
-    size_t count = 0;
-    int64_t known = 0;
-    const struct level *before = NULL;
+    size_t known = 0;
     int64_t rise_bytes = 0;
     for (size_t i = 0; i < walk->range.end - walk->range.begin; i++) {
         const struct level *level = &account->levels[i];
         if (!steps[i].is_complete || !level->is_known) {
             continue;
         }
-        if (before) {
-            differences[count++] = ks_sum_sub(level->least_bytes, before->least_bytes);
-        }
-        before = level;
-        known++;
+        leasts[known++] = level->least_bytes;
         rise_bytes = ks_sum_add(rise_bytes, ks_sum_sub(level->most_bytes, level->least_bytes));
     }
-    account->fact.step_count = known;
-    account->fact.rise_bytes = known > 0 ? rise_bytes / known : KS_UNKNOWN;
-    account->fact.growth_bytes = growth_of(differences, count);
+    account->fact.step_count = (int64_t)known;
+    account->fact.rise_bytes = known > 0 ? rise_bytes / (int64_t)known : KS_UNKNOWN;
+    find_growth(account, leasts, known, differences);
 }
 
 /* ------------------------------------------------------------ who allocated what stays */
@@ -353,17 +370,17 @@ static void choose_operator(const struct held_list *list, size_t count, struct k
 }
 
 static enum ks_status find_holder_in(struct walk *walk, const struct ks_step *step,
-                                     struct account *account, struct held_list *list,
+                                     struct ks_memory_fact *fact, struct held_list *list,
                                      struct ks_err *err)
 {
-    KS_TRY(collect_held(walk, step, account->fact.device, list, err));
+    KS_TRY(collect_held(walk, step, fact->device, list, err));
     if (list->count == 0) {
         return KS_OK;
     }
     qsort(list->items, list->count, sizeof(*list->items), compare_held);
     size_t held_count = 0;
     for (size_t i = 0; i < list->count && list->items[i].bytes > 0; i++) {
-        account->fact.held_bytes = ks_sum_add(account->fact.held_bytes, list->items[i].bytes);
+        fact->held_bytes = ks_sum_add(fact->held_bytes, list->items[i].bytes);
         held_count += held_count < HELD_MAX;
     }
     size_t count = 0;
@@ -372,22 +389,36 @@ static enum ks_status find_holder_in(struct walk *walk, const struct ks_step *st
     for (size_t i = 0; i < count; i++) {
         KS_TRY(find_operators(walk, step, list, held_count, &lanes[i], err));
     }
-    choose_operator(list, held_count, &account->fact);
+    choose_operator(list, held_count, fact);
     return KS_OK;
 }
 
-/* Of what a step in the middle allocates, that stays which nobody frees until the end: what a step
- * holds until the next one is gone by then, and what only the first one makes was made before. */
-static enum ks_status find_holder(struct walk *walk, struct account *account, struct ks_err *err)
+static enum ks_status find_holder_of(struct walk *walk, size_t step, struct ks_memory_fact *fact,
+                                     struct ks_err *err)
 {
-    const struct ks_facts *facts = walk->analyzer->facts;
-    size_t middle = walk->range.begin + (walk->range.end - walk->range.begin - 1) / 2;
     struct held_list list = {0};
     ks_map_init(&list.by_addr);
-    enum ks_status status = find_holder_in(walk, &facts->steps[middle], account, &list, err);
+    enum ks_status status =
+        find_holder_in(walk, &walk->analyzer->facts->steps[step], fact, &list, err);
     ks_map_release(&list.by_addr);
     ks_free(list.items);
     return status;
+}
+
+/* Of what a step in the middle allocates, that stays which nobody frees until the end: what a step
+ * holds until the next one is gone by then, and what only the first one makes was made before. Of
+ * the steps of a period the one that holds most. */
+static enum ks_status find_holder(struct walk *walk, struct account *account, struct ks_err *err)
+{
+    size_t middle = walk->range.begin + (walk->range.end - walk->range.begin - 1) / 2;
+    struct ks_memory_fact most = account->fact;
+    for (size_t i = 0; i < account->period && middle + i < walk->range.end; i++) {
+        struct ks_memory_fact fact = account->fact;
+        KS_TRY(find_holder_of(walk, middle + i, &fact, err));
+        most = fact.held_bytes > most.held_bytes ? fact : most;
+    }
+    account->fact = most;
+    return KS_OK;
 }
 
 /* ------------------------------------------------------------ sources */
@@ -397,12 +428,13 @@ static enum ks_status memory_of_source(struct walk *walk, struct ks_err *err)
     struct ks_arena *scratch = &walk->analyzer->scratch;
     KS_TRY(scan_events(walk, err));
     size_t steps = walk->range.end - walk->range.begin;
+    int64_t *leasts = ks_new(scratch, int64_t, steps + 1);
     int64_t *differences = ks_new(scratch, int64_t, steps + 1);
-    if (!differences) {
+    if (!leasts || !differences) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot follow memory: steps=%zu", steps);
     }
     for (size_t i = 0; i < walk->count; i++) {
-        settle_account(walk, &walk->accounts[i], differences);
+        settle_account(walk, &walk->accounts[i], leasts, differences);
         if (walk->accounts[i].fact.growth_bytes > 0) {
             KS_TRY(find_holder(walk, &walk->accounts[i], err));
         }

@@ -13,6 +13,8 @@ import threading
 import time
 
 STOP = threading.Event()
+FORKED_SAMPLES = 300
+FORKED_MORE_S = 20
 
 
 # Two threads whose functions take about a microsecond, so that stacks change all the time.
@@ -241,19 +243,31 @@ def shares(until):
     sleeper.join()
 
 
-# A child by fork goes on by itself.
+# A child by fork goes on by itself. Both go on until the sampler has seen enough, which on a busy
+# machine, where it gives way to others, takes longer.
+
+
+def needs_more(until):
+    from _kscope_sampler import StackSampler
+
+    now = time.monotonic()
+    return StackSampler().counts()["samples"] < FORKED_SAMPLES and now < until + FORKED_MORE_S
 
 
 def forked(until):
     pid = os.fork()
     if pid == 0:
         a_loop(until)
+        while needs_more(until):
+            a_loop(time.monotonic() + 0.05)
         from _kscope_sampler import StackSampler, stop_recording
 
         StackSampler().stop()
         stop_recording()
         os._exit(0)
     b_loop(until)
+    while needs_more(until):
+        b_loop(time.monotonic() + 0.05)
     os.waitpid(pid, 0)
 
 

@@ -1,6 +1,7 @@
 /* Goal: memory.growth, memory.allocator_churn and inference.grad_enabled fire on their fault, with
  * numbers that can be checked by hand, and are silent just below their limits. Method: traces by
  * hand, the examples of docs/analyses/memory_steps.md, driver_memory.md and autograd_graph.md. */
+#include <stdio.h>
 #include <string.h>
 
 #include "advise/findings.h"
@@ -9,8 +10,6 @@
 
 enum { STEPS = 4, MIB = 1 << 20, US = 1000, PERIOD = 1000 * US };
 
-static const char *const names[STEPS] = {"ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3",
-                                         "ProfilerStep#4"};
 static struct ks_gpu_info gpu = {.memory_bytes = 1000LL * MIB, .compute_major = 9, .sm_count = 132};
 
 static struct facts_fixture f;
@@ -23,7 +22,9 @@ static void start(void)
 
 static void add_step(int64_t step)
 {
-    const struct host_row row = {1, NOTE, names[step], step * PERIOD, PERIOD};
+    char name[32];
+    (void)snprintf(name, sizeof(name), "ProfilerStep#%d", (int)step + 1);
+    const struct host_row row = {1, NOTE, name, step * PERIOD, PERIOD};
     facts_fixture_host(&f, &row, 1);
 }
 
@@ -125,6 +126,30 @@ static void test_little_growth(void **state)
     static const int64_t enough[STEPS] = {11 << 10, 11 << 10, 11 << 10, 11 << 10};
     const struct ks_finding *finding = grow(enough, STEPS, RULE_FIRES);
     assert_true(finding->steps_until_oom > 10000);
+    release();
+}
+
+/* Every second step keeps 2 MiB: 0, 2, 2, 4, 4, 6 MiB at least, which is 1 MiB a step. Five steps are
+ * too few to tell, and what every fifth keeps is not looked for. */
+static void test_growth_of_every_second_step(void **state)
+{
+    (void)state;
+    static const int64_t kept[] = {2 * MIB, 0, 2 * MIB, 0, 2 * MIB, 0};
+    const struct ks_finding *finding = grow(kept, KS_COUNT_OF(kept), RULE_FIRES);
+    assert_int_equal(finding->bytes, 1 * MIB);
+    assert_int_equal(finding->steps_until_oom, 1000 - 14);
+    assert_true(facts_fixture_evidence(finding, "held_of_one_step") == 2 * MIB);
+    struct ks_str op = ks_trace_str(f.facts.trace, finding->where.op);
+    assert_true(ks_str_equal(op, KS_STR("aten::relu")));
+    release();
+    grow(kept, KS_COUNT_OF(kept) - 1, RULE_NEAR_MISS);
+    release();
+    static const int64_t fifth[20] = {[0] = MIB, [5] = MIB, [10] = MIB, [15] = MIB};
+    grow(fifth, KS_COUNT_OF(fifth), RULE_SILENT);
+    release();
+    static const int64_t fourth[12] = {[2] = 8 * MIB, [6] = 8 * MIB, [10] = 8 * MIB};
+    finding = grow(fourth, KS_COUNT_OF(fourth), RULE_FIRES);
+    assert_int_equal(finding->bytes, 2 * MIB);
     release();
 }
 
@@ -336,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_no_growth),
         cmocka_unit_test(test_little_growth),
         cmocka_unit_test(test_memory_that_is_full_first),
+        cmocka_unit_test(test_growth_of_every_second_step),
         cmocka_unit_test(test_growth_needs_steps_and_events),
         cmocka_unit_test(test_churn),
         cmocka_unit_test(test_churn_collects_garbage),
