@@ -413,22 +413,37 @@ static void note_steps(const struct ks_call_parts *parts, uint32_t model,
     }
 }
 
-/* The model that is called most often. */
+/* The model, or the table, that is called most often; the number of models: there is none. */
+static uint32_t find_busiest(const struct ks_call_parts *parts, bool is_table)
+{
+    uint32_t best = (uint32_t)parts->model_count;
+    for (uint32_t i = 0; i < parts->model_count; i++) {
+        const struct model *model = &parts->models[i];
+        bool is_more = best == parts->model_count || model->calls > parts->models[best].calls;
+        best = is_more && (model->is_embedding || !is_table) ? i : best;
+    }
+    return best;
+}
+
+/* What is called most often may be a convolution inside of a model, whose layers look alike: then
+ * its table of words says how many inputs there are. */
 enum ks_status ks_calls_publish(struct ks_op_work *work, struct ks_err *err)
 {
     struct ks_call_parts *parts = work->calls;
     struct ks_single_cost *cost = &work->analyzer->facts->work.singles;
     size_t steps = work->analyzer->facts->complete_step_count;
-    uint32_t best = 0;
+    uint32_t best = find_busiest(parts, false);
     (void)err;
-    for (uint32_t i = 1; i < parts->model_count; i++) {
-        best = parts->models[i].calls > parts->models[best].calls ? i : best;
-    }
-    if (parts->model_count == 0) {
+    if (best == parts->model_count) {
         return KS_OK;
     }
     int64_t calls = 0;
     cost->together = find_together(work, best, &calls);
+    uint32_t table = find_busiest(parts, true);
+    if (cost->together == 0 && table != parts->model_count && table != best) {
+        best = table;
+        cost->together = find_together(work, best, &calls);
+    }
     cost->calls = (double)calls / (double)(steps > 0 ? steps : 1);
     cost->are_taken = parts->models[best].from_several >= CALLS_MIN;
     cost->op = (struct ks_strid){parts->models[best].name};

@@ -288,6 +288,37 @@ print(torch.nn.modules.module._has_any_global_hook())
     assert recorded.clean().counts_in_steps("aten::linear") == [2, 2, 2]
 
 
+def test_many_short_calls_are_kept(tmp_path):
+    """Calls of less than 3 ms: 64 fit into 0.2 s."""
+    program = write_program(
+        tmp_path,
+        SETUP
+        + """
+with torch.inference_mode():
+    for _ in range(300):
+        model(torch.randn(1, 8))
+""",
+    )
+    recorded = run_recorded(tmp_path, program, steps="auto")
+    assert steps_of(recorded) == (300, "inference")
+    assert len(recorded.clean().steps()) == recorded.status["window"]["active"] == 64
+
+
+def test_long_calls_are_few(tmp_path):
+    program = write_program(
+        tmp_path,
+        SETUP
+        + """
+import time
+for _ in range(30):
+    model(torch.randn(1, 8))
+    time.sleep(0.02)
+""",
+    )
+    recorded = run_recorded(tmp_path, program, steps="auto")
+    assert 6 <= len(recorded.clean().steps()) <= 10  # of 0.2 s
+
+
 def test_generate_steps_by_token(tmp_path):
     recorded = run_both(
         tmp_path,

@@ -48,9 +48,17 @@ static void add_step(int64_t number, int64_t at_ns, int64_t dur_ns)
 
 /* ------------------------------------------------------------ inference.unbatched */
 
+/* Small operators of a call. */
+struct layer {
+    const char *name, *dims;
+};
+static const struct layer product = {"aten::mul", "[[1, 7, 16], []]"};
+static const struct layer convolution = {"aten::conv1d", "[[1, 16, 7], [16, 1, 3], []]"};
+
 /* Steps of 400 us with so many calls for a text of 7 tokens, each followed by eight small
  * operators; `join` puts the results together, and topk gets `joined` of them. */
-static void add_texts(int64_t step, int64_t calls, const char *join, const char *joined)
+static void add_texts(int64_t step, int64_t calls, const struct layer *layer, const char *join,
+                      const char *joined)
 {
     int64_t at = step * 400 US;
     add_step(step, at, 400 US);
@@ -59,8 +67,8 @@ static void add_texts(int64_t step, int64_t calls, const char *join, const char 
         FACTS_HOST(&f,
                    {1, OP, "aten::embedding", call, 10 US, .dims = "[[50, 16], [1, 7], [], []]"});
         for (int64_t small = 0; small < 8; small++) {
-            FACTS_HOST(&f, {1, OP, "aten::mul", call + (10 + 5 * small) US, 5 US,
-                            .dims = "[[1, 7, 16], []]"});
+            FACTS_HOST(&f,
+                       {1, OP, layer->name, call + (10 + 5 * small) US, 5 US, .dims = layer->dims});
         }
     }
     if (join) {
@@ -75,7 +83,7 @@ static const struct ks_finding *infer(int64_t first_calls, const char *join, con
     facts_fixture_init(&f, 0, 0);
     f.source->record_shapes = true;
     for (int64_t step = 0; step < 5; step++) {
-        add_texts(step, step == 0 ? first_calls : CALLS, join, joined);
+        add_texts(step, step == 0 ? first_calls : CALLS, &product, join, joined);
     }
     return advise("inference.unbatched", kind);
 }
@@ -90,6 +98,23 @@ static void test_joined_results(void **state)
     assert_non_null(strstr(finding->fix_text, "their results are joined"));
     release();
     assert_non_null(infer(CALLS, "aten::stack", "[[4], []]", RULE_FIRES));
+    release();
+}
+
+/* Layers that look alike are called more often than the model; its table counts inputs. */
+static void test_joined_results_of_like_layers(void **state)
+{
+    (void)state;
+    facts_fixture_init(&f, 0, 0);
+    f.source->record_shapes = true;
+    for (int64_t step = 0; step < 5; step++) {
+        add_texts(step, CALLS, &convolution, "aten::cat", "[[4, 16], []]");
+    }
+    const struct ks_finding *finding = advise("inference.unbatched", RULE_FIRES);
+    assert_true(facts_fixture_evidence(finding, "could_go_together") == CALLS);
+    assert_true(facts_fixture_evidence(finding, "calls_per_step") == CALLS);
+    struct ks_str op = ks_trace_str(f.facts.trace, finding->where.op);
+    assert_true(ks_str_equal(op, KS_STR("aten::embedding")));
     release();
 }
 
@@ -124,7 +149,7 @@ static void test_steps_that_differ(void **state)
     f.source->unprofiled_step_ns = 400 US;
     f.source->unprofiled_spread_ns = 40 US;
     for (int64_t step = 0; step < 5; step++) {
-        add_texts(step, CALLS, "aten::cat", "[[4, 16], []]");
+        add_texts(step, CALLS, &product, "aten::cat", "[[4, 16], []]");
     }
     const struct ks_finding *finding = advise("inference.unbatched", RULE_FIRES);
     assert_true(fabs(f.facts.step_noise - noise) < 1e-12);
@@ -263,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_joined_results),
+        cmocka_unit_test(test_joined_results_of_like_layers),
         cmocka_unit_test(test_join_of_calls_before_the_recording),
         cmocka_unit_test(test_results_that_may_be_waited_for),
         cmocka_unit_test(test_steps_that_differ),

@@ -129,7 +129,7 @@ static void test_little_growth(void **state)
     release();
 }
 
-/* Every second step keeps 2 MiB: 0, 2, 2, 4, 4, 6 MiB at least, which is 1 MiB a step. Five steps are
+/* Every second step keeps 2 MiB: 0, 2, 2, 4, 4, 6 MiB at least, 1 MiB a step. Five steps are
  * too few to tell, and what every fifth keeps is not looked for. */
 static void test_growth_of_every_second_step(void **state)
 {

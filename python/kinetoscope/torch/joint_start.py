@@ -16,16 +16,16 @@ PATIENCE = 32  # steps that a rank waits for word once its own times agree
 
 class JointStart:
     def __init__(self, status, world_size=1):
-        self._is_alone = world_size <= 1
+        self.is_alone = world_size <= 1
         self._is_leader = status.rank == 0
         self._path = os.path.join(status.out_dir, f"kscope-run.{_job_of_environment()}.start")
         self._start_step = None
         self._agreed_at = None
-        if not self._is_alone and self._is_leader and os.path.exists(self._path):
+        if not self.is_alone and self._is_leader and os.path.exists(self._path):
             os.unlink(self._path)  # of an earlier start of the same job
 
     def is_due(self, step_count, is_own_wait_over):
-        if self._is_alone:
+        if self.is_alone:
             return is_own_wait_over
         if self._start_step is None:
             self._start_step = self._lead(step_count, is_own_wait_over)

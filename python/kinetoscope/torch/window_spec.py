@@ -1,11 +1,15 @@
 """What to record, in the words of `kscope run`: KSCOPE_STEPS and its companions."""
 
+import copy
 import os
 import sys
 
 AUTO_WARMUP = 1
 AUTO_ACTIVE = 6
 AUTO_WAIT_MAX = 200  # steps that never agree are recorded all the same
+# What calls of a model have in common, requests that come in bursts, shows over many of them.
+AUTO_CALLS_NS = 200_000_000
+AUTO_CALLS_MAX = 64
 SECONDS_DEFAULT = 60
 BYTES_DEFAULT = 1 << 30
 
@@ -44,6 +48,15 @@ class WindowSpec:
         spec.seconds_max = float(os.environ.get("KSCOPE_WINDOW_SECONDS") or SECONDS_DEFAULT)
         spec.bytes_max = int(os.environ.get("KSCOPE_WINDOW_BYTES") or BYTES_DEFAULT)
         spec.has_stacks = os.environ.get("KSCOPE_STACKS", "1") != "0" and not _sees_calls()
+        return spec
+
+    def for_calls(self, call_ns):
+        """The same for a program whose steps are calls of a model, which last `call_ns` each."""
+        if self.wait is not None:
+            return self
+        spec = copy.copy(self)
+        fitting = min(AUTO_CALLS_NS // max(call_ns, 1), AUTO_CALLS_MAX)
+        spec.active = max(spec.active, fitting)
         return spec
 
     @property
