@@ -51,7 +51,7 @@ build-clang: ## build-clang/: release build by clang, warnings are errors
 build-fuzz: ## build-fuzz/: the libFuzzer targets, by clang with sanitizers
 	@tools/setup.sh ci
 	$(call configure,build-fuzz,$(SANITIZE) -Dfuzzers=true --native-file tools/clang.ini)
-	@ninja -C build-fuzz --quiet
+	@ninja -C build-fuzz --quiet fuzzers
 
 ## Trying it
 
