@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/locale_c.h"
+#include "export/arrow_stream.h"
 #include "export/export.h"
 #include "export/gzip_out.h"
 #include "export/slim.h"
@@ -123,6 +124,24 @@ enum ks_status ks_export_write(struct ks_report *report, const struct ks_export_
         KS_TRY(ks_report_reread(report, err));
         status = write_through(write_format, &job, options->gzip, write, user, err);
     }
+    return status;
+}
+
+enum ks_status ks_export_stream(struct ks_report *report, const char *table,
+                                struct ArrowArrayStream *out, struct ks_err *err)
+{
+    struct ks_export_options options = {.format = KS_EXPORT_ARROW, .table = table};
+    KS_TRY(ks_export_check(&options, err));
+    struct ks_locale_c locale;
+    ks_locale_c_enter(&locale);
+    enum ks_status status = ks_arrow_stream_open(ks_report_view(report), &options, out, err);
+    if (ks_report_must_reread(report, status)) {
+        status = ks_report_reread(report, err);
+        if (status == KS_OK) {
+            status = ks_arrow_stream_open(ks_report_view(report), &options, out, err);
+        }
+    }
+    ks_locale_c_leave(&locale);
     return status;
 }
 

@@ -4,7 +4,8 @@
 The program under test is BUILD/kscope; tests find it by the variable KSCOPE_BIN. Exit status: 0
 when all passed, 1 when something failed or nothing ran.
 
-Use: tools/run_tests.py --build FOLDER [--only c|python] [--suite NAME] [-- PYTEST-ARGUMENTS]
+Use: tools/run_tests.py --build FOLDER [--only c|python] [--suite NAME] [--jobs N]
+                        [-- PYTEST-ARGUMENTS]
 """
 
 import argparse
@@ -22,6 +23,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Sanitizers make tests several times slower.
 TIMEOUT_MULTIPLIER = "4"
+
+# Tests start programs of several threads and processes, so more at once would only wait.
+JOBS_MAX = 4
 
 # One line per test function, as cmocka says it on the terminal and in TAP.
 STARTED = re.compile(r"^\[ RUN +\]", re.M)
@@ -81,14 +85,22 @@ def run_c(build, suite):
     return total
 
 
-def run_python(build, arguments):
+def core_count():
+    return len(os.sched_getaffinity(0))
+
+
+def run_python(build, arguments, jobs=1):
+    """`jobs` processes run tests; each begins with a stretch of its own, since neighbours share
+    what they need, and takes from others what is left at the end."""
     report = build / "pytest.xml"
     report.unlink(missing_ok=True)
     program = str((build / "kscope").resolve())
     env = dict(os.environ, KSCOPE=program, KSCOPE_BIN=program)
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # tests that call make start from scratch
         env.pop(name, None)
-    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
+    command += ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
+    command += arguments
     status = subprocess.run(command, cwd=ROOT, env=env).returncode
     total = Count()
     if report.exists():
@@ -107,13 +119,19 @@ def main(arguments):
     parser.add_argument("--build", default="build", type=pathlib.Path)
     parser.add_argument("--only", choices=("c", "python"))
     parser.add_argument("--suite", help="only this suite of C tests")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=min(core_count(), JOBS_MAX),
+        help=f"processes that run Python tests (the number of cores, at most {JOBS_MAX})",
+    )
     parser.add_argument("pytest", nargs="*", help="what pytest gets")
     options = parser.parse_args(arguments)
     build = ROOT / options.build
     total = Count()
     for name, run in (
         ("c", lambda: run_c(build, options.suite)),
-        ("python", lambda: run_python(build, options.pytest)),
+        ("python", lambda: run_python(build, options.pytest, options.jobs)),
     ):
         if options.only in (None, name):
             begin = time.monotonic()

@@ -258,6 +258,16 @@ KS_API KS_MUST_CHECK enum ks_status ks_export_write_file(struct ks_report *repor
                                                          const struct ks_export_options *options,
                                                          const char *path, struct ks_err *err);
 
+struct ArrowArrayStream;
+
+/* A table (ks_export_table_name; NULL: "events") as columns in memory, by the C stream interface of
+ * Apache Arrow (kscope_arrow.h): int64, float64 and UTF-8, null where a value is unknown. All rows
+ * are copied, so that the stream outlives the report; its owner releases it. Errors: KS_ERR_USAGE
+ * (no such table), KS_ERR_NOMEM; then `out` holds nothing. */
+KS_API KS_MUST_CHECK enum ks_status ks_export_stream(struct ks_report *report, const char *table,
+                                                     struct ArrowArrayStream *out,
+                                                     struct ks_err *err);
+
 /* Zero means the default everywhere. */
 struct ks_convert_options {
     const char *path;            /* one file, or "-" */

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "column_values.h"
 #include "engine_errors.h"
 #include "text_buffer.h"
 
@@ -267,6 +268,88 @@ static PyObject *export_file(struct report_object *self, PyObject *arguments, Py
     return status == KS_OK ? Py_NewRef(Py_None) : ks_engine_raise(&err);
 }
 
+/* ------------------------------------------------------------------ columns */
+
+static const char CAPSULE[] = "arrow_array_stream"; /* as Arrow's PyCapsule interface names it */
+
+static void drop_stream(PyObject *capsule)
+{
+    struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, CAPSULE);
+    if (stream->release) { // nobody took it
+        stream->release(stream);
+    }
+    PyMem_RawFree(stream);
+}
+
+/* -1: an exception is set, and there is nothing to release. */
+static int open_stream(struct report_object *self, const char *table,
+                       struct ArrowArrayStream *stream)
+{
+    struct ks_err err = {0};
+    enum ks_status status;
+    if (!begin_use(self)) {
+        return -1;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = ks_export_stream(self->report, table, stream, &err);
+    Py_END_ALLOW_THREADS;
+    self->is_busy = false;
+    if (status != KS_OK) {
+        ks_engine_raise(&err);
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *columns(struct report_object *self, PyObject *arguments)
+{
+    const char *table;
+    if (!PyArg_ParseTuple(arguments, "s:columns", &table)) {
+        return NULL;
+    }
+    struct ArrowArrayStream *stream = PyMem_RawCalloc(1, sizeof(*stream));
+    if (!stream) {
+        return PyErr_NoMemory();
+    }
+    if (open_stream(self, table, stream) < 0) {
+        PyMem_RawFree(stream);
+        return NULL;
+    }
+    PyObject *capsule = PyCapsule_New(stream, CAPSULE, drop_stream);
+    if (!capsule) {
+        stream->release(stream);
+        PyMem_RawFree(stream);
+    }
+    return capsule;
+}
+
+static PyObject *column_names(struct report_object *self, PyObject *arguments)
+{
+    const char *table;
+    struct ArrowArrayStream stream;
+    if (!PyArg_ParseTuple(arguments, "s:column_names", &table) ||
+        open_stream(self, table, &stream) < 0) {
+        return NULL;
+    }
+    PyObject *names = ks_column_names(&stream);
+    stream.release(&stream);
+    return names;
+}
+
+static PyObject *column(struct report_object *self, PyObject *arguments)
+{
+    const char *table;
+    const char *name;
+    struct ArrowArrayStream stream;
+    if (!PyArg_ParseTuple(arguments, "ss:column", &table, &name) ||
+        open_stream(self, table, &stream) < 0) {
+        return NULL;
+    }
+    PyObject *values = ks_column_values(&stream, name);
+    stream.release(&stream);
+    return values;
+}
+
 /* ------------------------------------------------------------------ the type */
 
 static PyMethodDef methods[] = {
@@ -281,6 +364,14 @@ static PyMethodDef methods[] = {
     {"export", (PyCFunction)(void (*)(void))export_file, METH_VARARGS | METH_KEYWORDS,
      "export($self, path, format, *, table=None, weight='self_cpu')\n--\n\n"
      "Writes a file for other programs (docs/export.md). After an error it holds anything."},
+    {"columns", (PyCFunction)(void (*)(void))columns, METH_VARARGS,
+     "columns($self, table, /)\n--\n\n"
+     "A table as a capsule of Arrow's C stream interface, which holds a copy of all rows."},
+    {"column_names", (PyCFunction)(void (*)(void))column_names, METH_VARARGS,
+     "column_names($self, table, /)\n--\n\nA list of str."},
+    {"column", (PyCFunction)(void (*)(void))column, METH_VARARGS,
+     "column($self, table, name, /)\n--\n\n"
+     "('q' or 'd', bytearray) of numbers, where NaN is unknown, or a list of str and None."},
     {"close", (PyCFunction)(void (*)(void))close_report, METH_NOARGS,
      "close($self)\n--\n\nFrees what it holds; it cannot be asked any more."},
     {0},

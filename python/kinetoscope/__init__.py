@@ -93,6 +93,17 @@ def _of_extension(name):
     return getattr(_extension.extension, name)
 
 
+def load_ipython_extension(shell):
+    """What `%load_ext kinetoscope` calls: `%kscope PATH` shows a report, `%%kscope` records a cell
+    (docs/profiling.md)."""
+    _module("magics").load(shell)
+
+
+def unload_ipython_extension(shell):
+    """What `%unload_ext kinetoscope` calls."""
+    _module("magics").unload(shell)
+
+
 def __dir__():
     return sorted({*globals(), "categories", *_IN_C, *_MODULES, *_OF_TORCH, *_PROFILERS})
 

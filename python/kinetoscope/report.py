@@ -54,6 +54,48 @@ class Rows:
         return [dict(zip(self.columns, row, strict=True)) for row in self._rows]
 
 
+class Columns:
+    """A table of a report by columns, as `Report.columns` gives it: nothing is copied until asked.
+
+    Any library that takes the Arrow PyCapsule interface takes this: `polars.DataFrame(columns)`,
+    `pyarrow.table(columns)`, `pandas.DataFrame.from_arrow(columns)`, or its name in a query of
+    duckdb.
+    """
+
+    def __init__(self, report: "_engine.Report", table: str) -> None:
+        self._report = report
+        self.table = table
+        self.names: list[str] = report.column_names(table)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """A capsule with a copy of all rows, which outlives the report. Types are ours: int64,
+        float64 and UTF-8; who wants others casts them."""
+        return self._report.columns(self.table)
+
+    def __getitem__(self, name: str) -> Any:
+        """A column as a numpy array: int64, float64, or objects for texts. Whole numbers of which
+        some are unknown are float64; NaN, or None, is unknown. KeyError; ImportError without numpy.
+        """
+        import numpy
+
+        values = self._report.column(self.table, name)
+        if isinstance(values, list):
+            return numpy.array(values, dtype=object)
+        kind, data = values
+        return numpy.frombuffer(data, dtype=kind)
+
+    def __len__(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+        return iter(self.names)
+
+    def __repr__(self) -> str:
+        return f"<Columns of {self.table}: {', '.join(self.names)}>"
+
+
 class Report:
     """What kinetoscope.open gives. Times are ns, sizes bytes, shares 0-1, unknown is None.
 
@@ -156,6 +198,11 @@ class Report:
                 os.unlink(temporary)
         return path
 
+    def columns(self, table: str = "operators") -> Columns:
+        """A table of docs/export.md by columns, for numpy and what takes Arrow. ValueError lists
+        what there is."""
+        return Columns(self._open, table)
+
     def to_pandas(self, table: str = "operators") -> Any:
         """A table of docs/export.md as a pandas.DataFrame. ImportError without pandas, pyarrow."""
         import pandas  # noqa: F401 - pyarrow would name itself
@@ -164,14 +211,9 @@ class Report:
 
     def to_arrow(self, table: str = "operators") -> Any:
         """A table of docs/export.md as a pyarrow.Table. ImportError without pyarrow."""
-        import tempfile
-
         import pyarrow
 
-        with tempfile.TemporaryDirectory(prefix="kinetoscope-") as folder:
-            path = self.export(os.path.join(folder, "table.arrow"), "arrow", table=table)
-            with pyarrow.OSFile(path) as file:
-                return pyarrow.ipc.open_file(file).read_all()
+        return pyarrow.table(self.columns(table))
 
     def by_shape(self) -> "Report":
         """The same traces, with operators told apart by the shapes of their inputs."""

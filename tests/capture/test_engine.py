@@ -2,7 +2,6 @@
 their kind. Method: the program's own output on the same trace; numpy and statistics for numbers;
 sleeps for times. Nothing here needs torch."""
 
-import csv
 import inspect
 import json
 import os
@@ -15,7 +14,11 @@ import sys
 import threading
 import time
 
+import duckdb
 import numpy
+import pandas
+import polars
+import pyarrow.ipc
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -74,13 +77,86 @@ def test_exports_are_files_of_the_program(ks, tmp_path):
     assert not list(tmp_path.glob("no.csv*"))
 
 
-def test_columns_reach_arrow(ks, tmp_path):
-    pytest.importorskip("pyarrow")
+TABLES = ("events", "operators", "steps", "findings", "string", "kernels", "devices")
+
+
+def test_columns_are_those_of_the_arrow_file(ks, tmp_path):
+    """As pyarrow reads the file that the program writes, which is tested by other readers."""
     report = ks.open(TRACE)
-    table = report.to_arrow("operators")
-    report.export(tmp_path / "a.csv", "csv", table="operators")
-    rows = list(csv.DictReader(open(tmp_path / "a.csv", newline="")))
-    assert table.column("calls").to_pylist() == [int(row["calls"]) for row in rows]
+    taken = {}
+    for name in TABLES:
+        path = report.export(tmp_path / f"{name}.arrow", "arrow", table=name)
+        wanted = pyarrow.ipc.open_file(path).read_all()
+        taken[name] = columns = report.columns(name)
+        assert list(columns) == columns.names == wanted.column_names and len(columns) > 1
+        table = pyarrow.table(columns)
+        assert table.replace_schema_metadata(None).equals(wanted.replace_schema_metadata(None))
+        assert (table.num_rows > 0) == (name != "findings")  # a healthy run has none
+        assert report.to_arrow(name).equals(table)
+    assert pyarrow.table(taken["events"]).column("name").null_count == 0
+    report.close()
+    assert table.num_rows > 0  # a copy, which outlives the report
+    with pytest.raises(RuntimeError, match="closed"):
+        pyarrow.table(taken["events"])
+    with pytest.raises(ValueError, match="nothing"):
+        ks.open(TRACE).columns("nothing")
+
+
+def test_columns_of_several_batches(ks, tmp_path):
+    """A batch holds 65,536 rows."""
+    count = 150_000
+    event = '{"ph":"X","cat":"cpu_op","name":"n%d","pid":1,"tid":1,"ts":%d,"dur":1}'
+    text = ",".join(event % (i % 7, 2 * i) for i in range(count))
+    (tmp_path / "many.json").write_text(f'{{"traceEvents":[{text}]}}')
+    columns = ks.open(tmp_path / "many.json").columns("events")
+    table = pyarrow.table(columns)
+    assert table.num_rows == count and table.column("name").num_chunks == 3
+    assert table.column("name")[count - 1].as_py() == f"n{(count - 1) % 7}"
+    numpy.testing.assert_array_equal(numpy.diff(columns["ts_ns"]), 2000)
+    assert columns["name"].tolist() == [f"n{i % 7}" for i in range(count)]
+
+
+def test_other_libraries_take_columns(ks):
+    columns = ks.open(TRACE).columns("operators")
+    calls = pyarrow.table(columns).column("calls").to_pylist()
+    assert duckdb.sql("select sum(calls) from columns").fetchall() == [(sum(calls),)]
+    assert polars.DataFrame(columns)["calls"].to_list() == calls
+    frame = pandas.DataFrame.from_arrow(columns)
+    assert frame["calls"].tolist() == calls
+    assert frame.equals(ks.open(TRACE).to_pandas("operators"))
+
+
+def test_columns_of_numpy(ks):
+    """Whole numbers stay whole when all are known; NaN, or None, is unknown."""
+    columns = ks.open(TRACE).columns("events")
+    table = pyarrow.table(columns)
+    kinds = set()
+    for name in columns:
+        array, wanted = columns[name], table.column(name)
+        kinds.add((array.dtype.kind, wanted.null_count > 0))
+        if array.dtype.kind == "O":
+            assert array.tolist() == wanted.to_pylist()
+            continue
+        assert (array.dtype.kind == "i") == (wanted.null_count == 0)
+        numpy.testing.assert_array_equal(array, wanted.to_numpy())
+    assert kinds == {("i", False), ("f", True), ("O", False), ("O", True)}
+    with pytest.raises(KeyError, match="nowhere"):
+        columns["nowhere"]
+
+
+def test_columns_that_nobody_takes_are_freed(ks):
+    columns = ks.open(TRACE).columns("events")
+    for _ in range(3):
+        columns.__arrow_c_stream__()
+    before = resident_bytes()
+    for _ in range(50):  # a megabyte each
+        columns.__arrow_c_stream__()
+    assert resident_bytes() - before < 20_000_000
+
+
+def resident_bytes():
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_errors_have_their_kinds(ks, tmp_path):

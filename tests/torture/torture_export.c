@@ -3,6 +3,7 @@
  * trace with names that must be repaired or replaced, then fail each of them. For reads the trace
  * is larger, and its tables lie in a file. */
 #include <kscope/kscope.h>
+#include <kscope/kscope_arrow.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/err.h"
 #include "cmocka_all.h"
 #include "recording_bytes.h"
 
@@ -93,6 +95,30 @@ static enum ks_status write_converted(const void *what, struct ks_err *err)
     return ks_convert_write(what, ignore, NULL, err);
 }
 
+/* A table as columns, taken to its end. */
+static enum ks_status take_columns(const void *table, struct ks_err *err)
+{
+    struct ArrowArrayStream stream;
+    struct ArrowSchema schema;
+    struct ArrowArray array = {.length = 0};
+    KS_TRY(ks_export_stream(report, table, &stream, err));
+    int failed = stream.get_schema(&stream, &schema);
+    if (failed == 0) {
+        schema.release(&schema);
+        failed = stream.get_next(&stream, &array);
+    }
+    while (failed == 0 && array.release) {
+        array.release(&array);
+        failed = stream.get_next(&stream, &array);
+    }
+    const char *reason = stream.get_last_error(&stream);
+    enum ks_status status =
+        failed != 0 ? ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot take columns: %s", reason)
+                    : KS_OK;
+    stream.release(&stream);
+    return status;
+}
+
 static void fail_each(writer write_it, const void *what, bool for_ever)
 {
     struct ks_err err = {0};
@@ -137,6 +163,11 @@ static void test_allocations(void **state)
     for (size_t i = 0; i < EXPORTS; i++) {
         fail_each(write_export, &exports[i], false);
         fail_each(write_export, &exports[i], true);
+    }
+    static const char *const tables[] = {"events", "findings"};
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        fail_each(take_columns, tables[i], false);
+        fail_each(take_columns, tables[i], true);
     }
     ks_report_close(report);
 }
