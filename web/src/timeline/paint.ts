@@ -134,15 +134,15 @@ class Brush {
     const name = lane.name[index] ?? 0;
     const count = lane.count[index] ?? 1;
     const width = Math.max(x1 - x0 - (x1 - x0 > 3 ? 0.5 : 0), 1);
-    this.boxesOf(kind, name, width).push(x0, y, width);
+    addBox(this.boxesOf(kind, name, width), x0, y, width);
     if (count > 1) {
       this.mergedSpans += count;
       if (width > 3) {
-        this.hatched.push(x0, y, width);
+        addBox(this.hatched, x0, y, width);
       }
     }
-    if (this.scene.matches.has(name)) {
-      this.marks.push(x0, y, width);
+    if (this.scene.matches.size > 0 && this.scene.matches.has(name)) {
+      addBox(this.marks, x0, y, width);
     }
     if (width >= LABEL_WIDTH_MIN) {
       const text = shortName(this.scene.timeline.strings[name] ?? '');
@@ -237,6 +237,22 @@ class Brush {
     this.context.lineWidth = span === this.scene.selected ? 2.5 : 1;
     this.context.strokeRect(x0, y, Math.max(x1 - x0, 2), SPAN_HEIGHT);
   }
+}
+
+const SEAM_WIDTH = 0.6; // narrower gaps cannot be seen
+
+/** Adds a box, or makes the last one longer: a dense lane is one box in place of a thousand. */
+function addBox(boxes: number[], x: number, y: number, width: number): void {
+  const last = boxes.length - 3;
+  if (last >= 0 && boxes[last + 1] === y) {
+    const left = boxes[last] ?? 0;
+    const right = left + (boxes[last + 2] ?? 0);
+    if (width < SLIVER_WIDTH && x >= left && x <= right + SEAM_WIDTH) {
+      boxes[last + 2] = Math.max(right, x + width) - left;
+      return;
+    }
+  }
+  boxes.push(x, y, width);
 }
 
 function eachBox(boxes: number[], draw: (x: number, y: number, width: number) => void): void {
