@@ -4,6 +4,7 @@
 # Use: web/install.sh [STAMP]    touches STAMP, by which a build knows that it is done.
 # No package runs a script of its own while it is installed.
 set -eu
+done_file=${1:+$(realpath "$1")}
 cd "$(dirname "$0")"
 
 # Two builds at once must not both fill the folder.
@@ -20,6 +21,6 @@ if [ "$(cat node_modules/.stamp 2>/dev/null)" != "$stamp" ]; then
     }
     echo "$stamp" >node_modules/.stamp
 fi
-if [ $# -gt 0 ]; then
-    touch "$1"
+if [ -n "$done_file" ]; then
+    touch "$done_file"
 fi

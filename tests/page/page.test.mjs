@@ -1,4 +1,4 @@
-// Tests of the report page in Chromium. Run by test_page.py, which writes the pages.
+// Tests of the report page in Chromium. Run by test_browser.py, which writes the pages.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

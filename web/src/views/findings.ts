@@ -189,7 +189,7 @@ function evidenceBox(evidence: readonly Evidence[], verify: string | null): HTML
   return h(
     'details',
     { class: 'evidence' },
-    h('summary', {}, 'Evidence, and how to check the fix'),
+    h('summary', {}, verify ? 'Evidence, and how to check the fix' : 'Evidence'),
     h(
       'dl',
       { class: 'facts' },
