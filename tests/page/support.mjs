@@ -166,7 +166,7 @@ export function writePage(blocks) {
 
 /** Spans side by side on several lanes: `count` of them on each of `tracks` tracks. */
 export function bigTimeline(tracks, count) {
-  const lanes = 8;
+  const lanes = 6; // as many as are seen of a folded track
   const rows = Array.from({ length: tracks }, (_, id) => {
     const level = { ts: [], dur: [], depth: [], name: [], count: [] };
     for (let i = 0; i < count; i++) {
