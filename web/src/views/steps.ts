@@ -8,7 +8,7 @@ import { niceStep } from '../timeline/paint';
 import { PART_TITLES, colourClass } from '../ui/palette';
 import { causesOf, largest, type Part, partsList } from '../ui/parts';
 
-const COLUMNS_MAX = 240;
+const COLUMNS_MAX = 100; // as many as stand beside each other without scrolling
 
 interface Column {
   readonly step: Step;
