@@ -4,7 +4,11 @@
 # Use: web/install.sh [STAMP]    touches STAMP, by which a build knows that it is done.
 # No package runs a script of its own while it is installed.
 set -eu
-done_file=${1:+$(realpath "$1")}
+touched=${1:-}
+case $touched in
+"" | /*) ;;
+*) touched=$PWD/$touched ;; # of the caller's folder
+esac
 cd "$(dirname "$0")"
 
 # Two builds at once must not both fill the folder.
@@ -21,6 +25,6 @@ if [ "$(cat node_modules/.stamp 2>/dev/null)" != "$stamp" ]; then
     }
     echo "$stamp" >node_modules/.stamp
 fi
-if [ -n "$done_file" ]; then
-    touch "$done_file"
+if [ -n "$touched" ]; then
+    touch "$touched"
 fi
