@@ -45,7 +45,8 @@ static enum ks_status write_work(const struct work *work, const struct ks_view *
 }
 
 /* A chunk of a trace from the cache may turn out to be damaged. Nothing was written by then, so the
- * input is read after all; findings of the user's rules would be lost by that: then it is an error. */
+ * input is read after all; findings of the user's rules would be lost by that, so then it is an
+ * error. */
 static enum ks_status write_or_reread(struct ks_report *report, const struct work *work,
                                       ks_write_cb write, void *user, struct ks_err *err)
 {

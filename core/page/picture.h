@@ -1,6 +1,6 @@
-/* Static pictures of a report as SVG, for papers and comments: the parts of each step, what each GPU
- * waits for, memory over time. Each brings colours for light and dark, and states its numbers in
- * words, so that it needs no colours. */
+/* Static pictures of a report as SVG, for papers and comments: the parts of each step, what each
+ * GPU waits for, memory over time. Each brings colours for light and dark, and states its numbers
+ * in words, so that it needs no colours. */
 #ifndef KS_PAGE_PICTURE_H
 #define KS_PAGE_PICTURE_H
 

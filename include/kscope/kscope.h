@@ -179,8 +179,8 @@ enum ks_picture { KS_PICTURE_STEPS, KS_PICTURE_IDLE, KS_PICTURE_MEMORY, KS_PICTU
 /* "steps", "idle", "memory": static text. */
 KS_API const char *ks_picture_name(enum ks_picture picture);
 
-/* Draws a picture of the report as SVG. Errors: KS_ERR_UNSUPPORTED (the trace holds nothing to draw;
- * the message says what), KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
+/* Draws a picture of the report as SVG. Errors: KS_ERR_UNSUPPORTED (the trace holds nothing to
+ * draw; the message says what), KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
 KS_API KS_MUST_CHECK enum ks_status ks_report_write_picture(struct ks_report *report,
                                                             enum ks_picture picture,
                                                             ks_write_cb write, void *user,

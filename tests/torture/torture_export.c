@@ -1,7 +1,7 @@
-/* Goal: whichever allocation, read or write fails while an export or a page is written, the public API says
- * so and leaves nothing behind. Method: count those of a good run for each format over a small
- * trace with names that must be repaired or replaced, then fail each of them. For reads the trace
- * is larger, and its tables lie in a file. */
+/* Goal: whichever allocation, read or write fails while an export or a page is written, the public
+ * API says so and leaves nothing behind. Method: count those of a good run for each format over a
+ * small trace with names that must be repaired or replaced, then fail each of them. For reads the
+ * trace is larger, and its tables lie in a file. */
 #include <kscope/kscope.h>
 
 #include <errno.h>
