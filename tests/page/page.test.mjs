@@ -1,4 +1,4 @@
-// Tests of the report page in Chromium. Run by test_page.py, which writes the pages.
+// Tests of the report page in Chromium. Run by test_browser.py, which writes the pages.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -21,12 +21,25 @@ import {
 
 const ALL_PAGES = ['gpu', 'ranks', 'cpu', 'memory', 'empty', 'damaged', 'hostile'];
 const THEMES = ['light', 'dark'];
-const AXE_VIEWS = [
-  ['gpu', ['overview', 'timeline', 'operators', 'flame', 'copies', 'code', 'about']],
-  ['ranks', ['ranks']],
-  ['memory', ['memory']],
-  ['damaged', ['overview', 'kernels']],
-];
+// Views have the same structure in both themes: colours alone can differ in the dark one.
+const AXE = {
+  light: {
+    rules: ['wcag2a', 'wcag2aa', 'wcag21aa'],
+    views: [
+      ['gpu', ['overview', 'timeline', 'operators', 'flame', 'copies', 'about']],
+      ['ranks', ['ranks']],
+      ['memory', ['memory']],
+      ['damaged', ['overview', 'kernels']],
+    ],
+  },
+  dark: {
+    rules: ['color-contrast'],
+    views: [
+      ['gpu', ['overview', 'timeline', 'operators']],
+      ['damaged', ['overview']],
+    ],
+  },
+};
 let browser;
 
 before(async () => {
@@ -213,14 +226,22 @@ test('absent sections say why', () =>
     assert.match(await tab.innerText('main'), /profile_memory=True/);
   }));
 
+async function seriousFaults(tab, rules) {
+  return tab.evaluate(async (runOnly) => {
+    const result = await window.axe.run(document, { runOnly, resultTypes: ['violations'] });
+    return result.violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)}`);
+  }, rules);
+}
+
 for (const theme of THEMES) {
   test(`axe finds nothing serious in the ${theme} theme`, () =>
     withTab(
       async (tab, { open }) => {
         const source = axeSource();
-        // Views have the same structure in both themes: colours alone can differ in the dark one.
-        const rules = theme === 'light' ? ['wcag2a', 'wcag2aa', 'wcag21aa'] : ['color-contrast'];
-        for (const [name, views] of AXE_VIEWS) {
+        const { rules, views: pages } = AXE[theme];
+        for (const [name, views] of pages) {
           await open(urlOf(name));
           await tab.evaluate(source);
           for (const view of views) {
@@ -228,18 +249,17 @@ for (const theme of THEMES) {
             await tab.evaluate(() => {
               document.querySelectorAll('main details').forEach((each) => (each.open = true));
             });
-            const found = await tab.evaluate(async (runOnly) => {
-              const result = await window.axe.run(document, {
-                runOnly,
-                resultTypes: ['violations'],
-              });
-              return result.violations
-                .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-                .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)}`);
-            }, rules);
+            const found = await seriousFaults(tab, rules);
             assert.deepEqual(found, [], `${name} ${view}`);
           }
         }
+        await tab.evaluate(() => {
+          const faint = document.createElement('p');
+          faint.textContent = 'A planted fault.';
+          faint.style.color = 'rgb(128 128 128 / 40%)';
+          document.querySelector('main').append(faint);
+        });
+        assert.equal((await seriousFaults(tab, rules)).length, 1, 'the planted fault is not seen');
       },
       { colorScheme: theme },
     ));

@@ -1,5 +1,5 @@
 // What the tests of the page share: Debian's Chromium, pages that `kscope report --html` wrote
-// (folder PAGES, by test_page.py), and pages made here of data blocks of any shape.
+// (folder PAGES, by test_browser.py), and pages made here of data blocks of any shape.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -159,14 +159,14 @@ export function writePage(blocks) {
     `<meta http-equiv="Content-Security-Policy" content="${policy}"><title>test</title>` +
     `<style>${style}</style></head><body><div id="app"></div>${data.join('')}` +
     `<script>${script}</script></body></html>`;
-  const path = join(mkdtempSync(join(tmpdir(), 'page-')), 'page.html');
+  const path = join(mkdtempSync(join(PAGES ?? tmpdir(), 'page-')), 'page.html');
   writeFileSync(path, html);
   return { path, url: pathToFileURL(path).href, html };
 }
 
 /** Spans side by side on several lanes: `count` of them on each of `tracks` tracks. */
 export function bigTimeline(tracks, count) {
-  const lanes = 8;
+  const lanes = 6; // as many as are seen of a folded track
   const rows = Array.from({ length: tracks }, (_, id) => {
     const level = { ts: [], dur: [], depth: [], name: [], count: [] };
     for (let i = 0; i < count; i++) {

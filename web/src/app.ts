@@ -73,6 +73,11 @@ export function linkTo(
   return query === '' ? `#${view}` : `#${view}?${query}`;
 }
 
+/** A link that searches the timeline for a name; "ProfilerStep*" stands for all that begin so. */
+export function linkToName(name: string): string {
+  return linkTo('timeline', { find: name.replace(/\*$/, '') });
+}
+
 /** From the earliest moment of a step, on host or device, to its end. */
 export function stepRange(step: Step): { from: number; to: number } {
   const from = Math.min(step.start_ns, step.host_start_ns);

@@ -96,7 +96,7 @@ export function formatAs(value: Maybe, unit: string): string {
 
 /** Moments get more digits than durations: where things lie apart is what one looks for. */
 export function formatMoment(ns: number): string {
-  return `${(ns / 1e6).toFixed(Math.abs(ns) < 1e9 ? 3 : 2)} ms`;
+  return Math.abs(ns) < 1e10 ? `${(ns / 1e6).toFixed(3)} ms` : `${(ns / 1e9).toFixed(4)} s`;
 }
 
 /** "host_code" is a key, "host code" a word. */

@@ -11,6 +11,7 @@ export interface MemoryCurve {
 
 interface RawCurve {
   readonly device: unknown;
+  readonly rank?: number | null;
   readonly ts: readonly number[];
   readonly allocated_min?: readonly number[];
   readonly allocated_max?: readonly number[];
@@ -25,7 +26,7 @@ export function asMemory(value: unknown): MemoryCurve[] {
   return raw.devices
     .filter((curve: RawCurve) => curve.ts.length > 0)
     .map((curve: RawCurve) => ({
-      device: nameOf(curve.device),
+      device: nameOf(curve.device, curve.rank ?? null),
       ts: undelta(curve.ts),
       allocatedMin: curve.allocated_min ?? curve.allocated_max ?? [],
       allocatedMax: curve.allocated_max ?? [],
@@ -33,6 +34,7 @@ export function asMemory(value: unknown): MemoryCurve[] {
     }));
 }
 
-function nameOf(device: unknown): string {
-  return typeof device === 'number' ? `GPU ${device}` : String(device ?? 'device');
+function nameOf(device: unknown, rank: number | null): string {
+  const name = typeof device === 'number' ? `GPU ${device}` : String(device ?? 'device');
+  return rank === null ? name : `${name}, rank ${rank}`;
 }

@@ -28,7 +28,7 @@ interface RawTrack {
 interface RawCounter {
   readonly name: string;
   readonly unit?: string | null;
-  readonly track?: number | string | null;
+  readonly rank?: number | null;
   readonly ts: readonly number[];
   readonly min: readonly number[];
   readonly max: readonly number[];
@@ -41,11 +41,21 @@ interface RawFlows {
   readonly to_ns: readonly number[];
 }
 
+/** A stretch that is held span by span, and what it is there for. */
+export interface ExactRange {
+  readonly start_ns: number;
+  readonly end_ns: number;
+  readonly why: string;
+}
+
 export interface RawTimeline {
   readonly origin_ns: string;
   readonly start_ns: number;
   readonly end_ns: number;
   readonly strings: readonly string[];
+  readonly names_left_out?: number;
+  readonly samples_left_out?: number;
+  readonly ranges?: readonly ExactRange[];
   readonly tracks: readonly RawTrack[];
   readonly counters?: readonly RawCounter[];
   readonly flows?: RawFlows;
@@ -78,6 +88,7 @@ export interface Piece {
 
 export interface Counter {
   readonly name: string;
+  readonly rank: number | null;
   readonly unit: string;
   readonly ts: Float64Array;
   readonly min: readonly number[];
@@ -253,6 +264,9 @@ export class Timeline {
   readonly strings: readonly string[];
   readonly tracks: readonly Track[];
   readonly counters: readonly Counter[];
+  readonly ranges: readonly ExactRange[];
+  readonly namesLeftOut: number;
+  readonly samplesLeftOut: number;
   private readonly flowsByFrom: readonly Flow[];
   private readonly flowsByTo: readonly Flow[];
   private readonly byId = new Map<number, Track>();
@@ -261,6 +275,9 @@ export class Timeline {
     this.startNs = raw.start_ns;
     this.endNs = Math.max(raw.end_ns, raw.start_ns + 1);
     this.strings = raw.strings;
+    this.ranges = raw.ranges ?? [];
+    this.namesLeftOut = raw.names_left_out ?? 0;
+    this.samplesLeftOut = raw.samples_left_out ?? 0;
     this.tracks = raw.tracks.map((track) => new Track(track));
     this.counters = (raw.counters ?? []).map(decodeCounter);
     this.flowsByFrom = decodeFlows(raw.flows).sort((a, b) => a.fromNs - b.fromNs);
@@ -328,10 +345,10 @@ function collect(
   found: Span[],
   limit: number,
 ): void {
-  for (const { level, fromNs, toNs } of pieces) {
+  pieces.forEach(({ level, fromNs, toNs }, piece) => {
     level.lanes.forEach((lane, depth) => {
-      // A span belongs to the piece in which it starts; the first piece has those before it, too.
-      const first = fromNs <= level.startNs ? 0 : firstAbove(lane.ts, fromNs - 1);
+      // Exact levels hold what reaches into them, too: a span belongs to the piece it starts in.
+      const first = piece === 0 ? 0 : firstAbove(lane.ts, fromNs - 1);
       for (let i = first; i < lane.ts.length && (lane.ts[i] ?? 0) < toNs; i++) {
         if (wanted.has(lane.name[i] ?? 0) && found.length < limit * 4) {
           const span = spanAt(track, level, depth, i);
@@ -341,7 +358,7 @@ function collect(
         }
       }
     });
-  }
+  });
 }
 
 function lowerBound<T>(rows: readonly T[], isAtOrAfter: (row: T) => boolean): number {
@@ -362,6 +379,7 @@ function lowerBound<T>(rows: readonly T[], isAtOrAfter: (row: T) => boolean): nu
 function decodeCounter(raw: RawCounter): Counter {
   return {
     name: raw.name,
+    rank: raw.rank ?? null,
     unit: raw.unit ?? '',
     ts: undelta(raw.ts),
     min: raw.min,

@@ -365,7 +365,8 @@ function paintGutter(context: CanvasRenderingContext2D, scene: Scene): void {
     context.fillStyle = theme.ink;
     context.fillText(fitter.fit(sign + row.title, gutter - 16), 8, y);
     context.fillStyle = theme.muted;
-    const more = row.lanesHidden > 0 ? `${row.lanesHidden} more levels` : '';
+    const more =
+      row.lanesHidden > 0 ? `${row.lanesHidden} more level${row.lanesHidden > 1 ? 's' : ''}` : '';
     const peak = row.counter ? `up to ${formatAs(row.counter.top, row.counter.unit)}` : '';
     const notes = [row.counter ? peak : row.subtitle, more].filter((note) => note !== '');
     notes.forEach((note, i) => {
@@ -383,14 +384,15 @@ function paintRuler(context: CanvasRenderingContext2D, scene: Scene): void {
   context.fillStyle = theme.band;
   context.fillRect(0, 0, width, RULER_HEIGHT);
   const step = niceStep((camera.widthNs / (width - gutter)) * 110);
-  const decimals = Math.max(0, Math.ceil(-Math.log10(step / 1e6)));
+  const [unit, unitNs] = step >= 1e9 ? ['s', 1e9] : ['ms', 1e6];
+  const decimals = Math.max(0, Math.ceil(-Math.log10(step / unitNs)));
   let tick = Math.ceil(camera.fromNs / step) * step;
   for (; tick < camera.toNs; tick += step) {
     const x = Math.round(timeToX(scene, tick));
     context.fillStyle = theme.line;
     context.fillRect(x, RULER_HEIGHT - 7, 1, 7);
     context.fillStyle = theme.muted;
-    context.fillText(`${(tick / 1e6).toFixed(Math.min(decimals, 6))} ms`, x + 4, 12);
+    context.fillText(`${(tick / unitNs).toFixed(Math.min(decimals, 6))} ${unit}`, x + 4, 12);
   }
   context.fillStyle = theme.band;
   context.fillRect(0, 0, gutter, RULER_HEIGHT);

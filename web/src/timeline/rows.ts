@@ -5,7 +5,7 @@ export const RULER_HEIGHT = 24;
 export const LANE_HEIGHT = 18;
 const ROW_PAD = 7;
 const COUNTER_HEIGHT = 44;
-const LANES_FOLDED = 8; // deep stacks start folded, so that threads and streams are seen together
+const LANES_FOLDED = 6; // deep stacks start folded, so that threads and streams are seen together
 
 export interface Row {
   readonly track: Track | null;
@@ -79,7 +79,7 @@ export class Rows {
       rows.push({
         track: null,
         counter,
-        title: counter.name,
+        title: counter.rank === null ? counter.name : `${counter.name}, rank ${counter.rank}`,
         subtitle: counter.unit,
         top,
         height: COUNTER_HEIGHT + ROW_PAD * 2,

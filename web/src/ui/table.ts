@@ -8,6 +8,7 @@ const ROW_HEIGHT = 30;
 const ROWS_SPARE = 8;
 const ROWS_SHOWN_MAX = 18;
 const ROWS_PRINTED_MAX = 200;
+const ROWS_UNFILTERED_MAX = 6; // so few are seen at a glance
 
 export interface Column<T> {
   readonly key: string;
@@ -89,7 +90,12 @@ export class Table<T> {
     window.addEventListener('beforeprint', () => this.drawRange(0, ROWS_PRINTED_MAX));
     window.addEventListener('afterprint', () => this.draw(true));
     this.element.append(
-      h('div', { class: 'toolbar' }, this.filter, this.count),
+      h(
+        'div',
+        { class: 'toolbar' },
+        this.options.rows.length > ROWS_UNFILTERED_MAX && this.filter,
+        this.count,
+      ),
       this.scroller,
       this.opened,
     );

@@ -1,5 +1,5 @@
 // Findings as cards: what it costs, where it is, what to do about it.
-import { type App, linkTo, linkToStep, stepRange } from '../app';
+import { type App, linkTo, linkToName, linkToStep, stepRange } from '../app';
 import { type Evidence, type Finding, lineOf, type Opportunity, type Step } from '../data/report';
 import { button, h } from '../dom';
 import { formatAs, formatBytes, formatShare, formatTime, isNumber, words } from '../format';
@@ -139,13 +139,7 @@ function linksOf(app: App, finding: Finding): HTMLElement[] {
       h('a', { class: 'button', href: linkToStep(step, name) }, 'Show me in the timeline'),
     );
   } else if (name) {
-    links.push(
-      h(
-        'a',
-        { class: 'button', href: linkTo('timeline', { find: name }) },
-        'Show me in the timeline',
-      ),
-    );
+    links.push(h('a', { class: 'button', href: linkToName(name) }, 'Show me in the timeline'));
   }
   const table = tableOf(finding);
   if (table) {
@@ -195,7 +189,7 @@ function evidenceBox(evidence: readonly Evidence[], verify: string | null): HTML
   return h(
     'details',
     { class: 'evidence' },
-    h('summary', {}, 'Evidence, and how to check the fix'),
+    h('summary', {}, verify ? 'Evidence, and how to check the fix' : 'Evidence'),
     h(
       'dl',
       { class: 'facts' },

@@ -1,6 +1,6 @@
 // Flame graphs, drawn from the root downwards. Width is time; a frame opens by click or Enter.
 import type { App, View, ViewKind } from '../app';
-import { linkTo } from '../app';
+import { linkToName } from '../app';
 import type { FlameTree } from '../data/flame';
 import { absent, button, clear, h, twin } from '../dom';
 import { formatAs, formatCount, formatShare, words } from '../format';
@@ -372,11 +372,7 @@ class FlamePanel {
         'p',
         { class: 'actions' },
         button('Open', () => this.open(node)),
-        h(
-          'a',
-          { class: 'button', href: linkTo('timeline', { find: name }) },
-          'Find in the timeline',
-        ),
+        h('a', { class: 'button', href: linkToName(name) }, 'Find in the timeline'),
       ),
     );
   }

@@ -1,6 +1,6 @@
 // Views that are tables of the report's lists: operators, kernels, modules, copies and waits,
 // compiles.
-import { type App, linkTo, type View, type ViewKind } from '../app';
+import { type App, linkToName, type View, type ViewKind } from '../app';
 import { lineOf, type Loader, type Place, type Row, totalOf } from '../data/report';
 import { absent, h, plainTable, section } from '../dom';
 import {
@@ -113,7 +113,7 @@ function table(app: App, list: List, filter = ''): Table<Row> {
 }
 
 function timelineLink(find: string): HTMLElement {
-  return h('a', { class: 'button', href: linkTo('timeline', { find }) }, 'Find in the timeline');
+  return h('a', { class: 'button', href: linkToName(find) }, 'Find in the timeline');
 }
 
 function rowsOf(app: App, list: string): readonly Row[] {

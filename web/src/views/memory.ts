@@ -72,13 +72,14 @@ function curveSection(app: App, curve: MemoryCurve): HTMLElement {
   const reserved = curve.reserved.filter(isNumber).reduce((a, b) => Math.max(a, b), 0);
   const step = stepAt(app.report.steps, peak.ns);
   const reservedText = reserved > 0 ? `; reserved at most ${formatBytes(reserved)}` : '';
+  const stepText = step ? `, in ${stepName(step)}` : '';
   return section(
     curve.device,
     h(
       'p',
       {},
       h('strong', {}, `Peak: ${formatBytes(peak.bytes)}`),
-      ` allocated at ${formatMoment(peak.ns)}${step ? `, in ${stepName(step)}` : ''}${reservedText}. `,
+      ` allocated at ${formatMoment(peak.ns)}${stepText}${reservedText}. `,
       h(
         'a',
         { href: linkTo('timeline', { from: peak.ns - 2e6, to: peak.ns + 2e6 }) },

@@ -8,7 +8,7 @@ import { niceStep } from '../timeline/paint';
 import { PART_TITLES, colourClass } from '../ui/palette';
 import { causesOf, largest, type Part, partsList } from '../ui/parts';
 
-const COLUMNS_MAX = 240;
+const COLUMNS_MAX = 100; // as many as stand beside each other without scrolling
 
 interface Column {
   readonly step: Step;
@@ -57,6 +57,7 @@ export function stepsChart(report: Report): HTMLElement {
 class StepsChart {
   readonly element: HTMLElement;
   private chosen = 0;
+  private readonly isOfRanks: boolean;
   private readonly options: HTMLElement[];
   private readonly list: HTMLElement;
   private readonly readout = h('div', { class: 'readout', 'aria-live': 'polite' });
@@ -65,6 +66,7 @@ class StepsChart {
     private readonly columns: readonly Column[],
     private readonly report: Report,
   ) {
+    this.isOfRanks = new Set(columns.map((column) => column.step.rank)).size > 1;
     const top = Math.max(...columns.map((column) => column.step.dur_ns), 1);
     this.options = columns.map((column, i) => this.makeColumn(column, i, top));
     this.list = h(
@@ -103,7 +105,7 @@ class StepsChart {
     }
     const isLabelled =
       this.columns.length <= 24 || index % Math.ceil(this.columns.length / 12) === 0;
-    const rank = step.rank === null ? '' : ` r${step.rank}`;
+    const rank = this.isOfRanks ? ` r${step.rank ?? '?'}` : '';
     const option = h(
       'div',
       {

@@ -1,6 +1,5 @@
 // The timeline: toolbar, canvas, details of the selected span, and a table of what is in view.
 import type { App, View, ViewKind } from '../app';
-import { linkTo } from '../app';
 import type { Flow, Piece, Span, Timeline } from '../data/timeline';
 import { firstAbove, spanAt } from '../data/timeline';
 import { absent, button, clear, h, plainTable, twin } from '../dom';
@@ -136,6 +135,7 @@ class TimelinePanel {
       button('Next', () => this.stepMatch(1), { title: 'Next match (Enter)' }),
       this.found,
       h('span', { class: 'spring' }),
+      this.places(),
       button('−', () => this.zoom(1.6), { 'aria-label': 'Zoom out' }),
       button('+', () => this.zoom(1 / 1.6), { 'aria-label': 'Zoom in' }),
       button('All', () => this.all(), { title: 'Show the whole trace (0)' }),
@@ -151,6 +151,34 @@ class TimelinePanel {
       this.spansTwin(),
     );
     this.describe();
+  }
+
+  /** Where the file holds every span: around findings, and some steps. */
+  private places(): HTMLElement | null {
+    const { ranges, startNs, endNs } = this.timeline;
+    const parts = ranges.filter(
+      (range) => range.end_ns - range.start_ns < (endNs - startNs) * 0.95,
+    );
+    if (parts.length === 0) {
+      return null;
+    }
+    const select = h(
+      'select',
+      { 'aria-label': 'Places in full detail' },
+      h('option', { value: '' }, 'Places in full detail'),
+      ...parts.map((range, i) =>
+        h('option', { value: i }, `${range.why}, at ${formatMoment(range.start_ns)}`),
+      ),
+    );
+    select.addEventListener('change', () => {
+      const range = select.value === '' ? undefined : parts[Number(select.value)];
+      if (range) {
+        this.camera.frame(range.start_ns, range.end_ns);
+        this.redraw();
+      }
+      select.value = '';
+    });
+    return select;
   }
 
   private tracksTwin(): HTMLElement {
@@ -280,15 +308,23 @@ class TimelinePanel {
       this.range,
       `${formatMoment(fromNs)} to ${formatMoment(toNs)} (${formatTime(Math.round(widthNs))})`,
     );
-    setText(
-      this.note,
-      painted.mergedSpans > 0
-        ? `Merged detail: bars with a dark foot stand for several spans each ` +
-            `(${formatCount(painted.mergedSpans)} here). The single ones are not in this file, ` +
-            `except around findings and some steps.`
-        : '',
-    );
-    this.note.hidden = painted.mergedSpans === 0;
+    const note = this.noteOf(painted);
+    setText(this.note, note);
+    this.note.hidden = note === '';
+  }
+
+  private noteOf(painted: Painted): string {
+    const { namesLeftOut, samplesLeftOut } = this.timeline;
+    const merged = formatCount(painted.mergedSpans);
+    return [
+      painted.mergedSpans > 0 &&
+        `Merged detail: bars with a dark foot stand for several spans each (${merged} here). ` +
+          `The single ones are not in this file, except around findings and some steps.`,
+      namesLeftOut > 0 && `${formatCount(namesLeftOut)} names are not in this file.`,
+      samplesLeftOut > 0 && `${formatCount(samplesLeftOut)} samples of counters are not, either.`,
+    ]
+      .filter(Boolean)
+      .join(' ');
   }
 
   private remember(): void {
@@ -704,9 +740,4 @@ function keysHelp(): HTMLElement {
       ...keys.map(([key, text]) => h('div', {}, h('dt', {}, key), h('dd', {}, text))),
     ),
   );
-}
-
-/** A link that searches the timeline for a name. */
-export function linkToName(name: string): string {
-  return linkTo('timeline', { find: name });
 }
