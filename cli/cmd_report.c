@@ -212,6 +212,41 @@ static int write_page(const struct ks_cli_args *args, struct ks_report *report)
     return ks_cli_output_close(args, &output, written, &err);
 }
 
+/* PREFIX-steps.svg and so on. What the trace does not hold is said and left out; with none of them
+ * that is an error. */
+static int write_pictures(const struct ks_cli_args *args, struct ks_report *report)
+{
+    const char *prefix = ks_cli_value(args, "svg");
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    int count = 0;
+    for (unsigned i = 0; i < KS_PICTURE_COUNT; i++) {
+        static char path[PATH_MAX];
+        int len = snprintf(path, sizeof(path), "%s-%s.svg", prefix, ks_picture_name(i));
+        if (len < 0 || (size_t)len >= sizeof(path)) {
+            return ks_cli_usage_fail(args, "Cannot write pictures: --svg is too long");
+        }
+        int status = ks_cli_output_open(args, path, &output);
+        if (status != KS_EXIT_OK) {
+            return status;
+        }
+        enum ks_status drawn =
+            ks_report_write_picture(report, i, ks_cli_output_write, &output, &err);
+        if (drawn == KS_ERR_UNSUPPORTED) {
+            ks_cli_output_drop(&output);
+            if (!ks_cli_given(args, "quiet")) {
+                ks_cli_say("%s", err.message);
+            }
+            continue;
+        }
+        status = ks_cli_output_close(args, &output, drawn, &err);
+        if (status != KS_EXIT_OK) {
+            return status;
+        }
+        count++;
+    }
+    return count > 0 ? KS_EXIT_OK : ks_cli_fail(args, &err, NULL);
+}
+
 static bool is_stdout(const char *path)
 {
     return path && strcmp(path, "-") == 0;
@@ -251,6 +286,9 @@ static int report_on(const struct ks_cli_args *args, struct ks_report_options *o
     status = ks_cli_rules_run(args, report, rules, options->progress);
     if (status == KS_EXIT_OK && ks_cli_given(args, "html")) {
         status = write_page(args, report);
+    }
+    if (status == KS_EXIT_OK && ks_cli_given(args, "svg")) {
+        status = write_pictures(args, report);
     }
     ks_cli_progress_stop();
     if (status == KS_EXIT_OK) {
@@ -331,6 +369,9 @@ const struct ks_cli_command ks_cmd_report = {
             {"html", 0, "FILE", NULL,
              "Also write all of it as a page, with timeline and flame graph: one file that works "
              "offline."},
+            {"svg", 0, "PREFIX", NULL,
+             "Also draw PREFIX-steps.svg, PREFIX-idle.svg and PREFIX-memory.svg, for papers and "
+             "comments."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
              "links|findings|inputs|regions|functions|samples|counters|instants",

@@ -115,13 +115,14 @@ static const struct ks_step *find_step(const struct ks_view *view, int64_t numbe
     return NULL;
 }
 
-static enum ks_status add_findings(struct chooser *c, struct ks_err *err)
+/* The step that stands at this place in what findings name. */
+static enum ks_status add_findings(struct chooser *c, size_t place, struct ks_err *err)
 {
     const struct ks_findings *findings = c->view->findings;
     for (size_t i = 0; i < findings->count && i < FINDINGS_MAX; i++) {
         const struct ks_where *where = &findings->list[i].where;
         const struct ks_step *step =
-            where->step_count > 0 ? find_step(c->view, where->steps[0], where->rank) : NULL;
+            place < where->step_count ? find_step(c->view, where->steps[place], where->rank) : NULL;
         if (step) {
             KS_TRY(add_step(c, step, findings->list[i].rule->id, err));
         }
@@ -191,8 +192,11 @@ enum ks_status ks_exact_ranges_choose(struct ks_exact_ranges *ranges, const stru
     if (rows <= rows_max) {
         return add(&c, start_ns, end_ns, "whole trace", err);
     }
-    KS_TRY(add_findings(&c, err));
+    KS_TRY(add_findings(&c, 0, err));
     KS_TRY(add_steps(&c, err));
+    for (size_t place = 1; place < KS_FINDING_STEPS_MAX; place++) { /* while there is room */
+        KS_TRY(add_findings(&c, place, err));
+    }
     if (ranges->count == 0) { /* no steps: something must be there to look at */
         KS_TRY(add(&c, start_ns, end_ns, "beginning", err));
     }

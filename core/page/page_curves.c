@@ -32,7 +32,7 @@ void ks_page_curves_release(struct ks_page_curves *curves)
 /* ------------------------------------------------------------------ gathering */
 
 /* Its place; CURVES_MAX: there is no room for it. */
-static enum ks_status find_curve(struct ks_page_curves *curves, const struct ks_curve *curve,
+static enum ks_status find_curve(struct ks_page_curves *curves, const struct ks_page_curve *curve,
                                  size_t *place, struct ks_err *err)
 {
     uint64_t a = (uint64_t)curve->track << 32 | curve->series;
@@ -60,7 +60,7 @@ static int64_t part_of(const struct ks_page_curves *curves, int64_t ns)
     return part < 0 ? -1 : part < PARTS ? part : PARTS; /* beyond the spans: at their ends */
 }
 
-static enum ks_status add_sample(struct ks_page_curves *curves, const struct ks_curve *curve,
+static enum ks_status add_sample(struct ks_page_curves *curves, const struct ks_page_curve *curve,
                                  int64_t ns, double value, double second, struct ks_err *err)
 {
     size_t place = 0;
@@ -72,7 +72,7 @@ static enum ks_status add_sample(struct ks_page_curves *curves, const struct ks_
     int64_t part = part_of(curves, ns);
     size_t last = curves->list[place].last;
     if (last != 0 && curves->points[last - 1].part == part) {
-        struct ks_curve_point *point = &curves->points[last - 1];
+        struct ks_page_point *point = &curves->points[last - 1];
         point->min = value < point->min ? value : point->min;
         point->max = value > point->max ? value : point->max;
         point->second_max = second > point->second_max ? second : point->second_max;
@@ -81,7 +81,7 @@ static enum ks_status add_sample(struct ks_page_curves *curves, const struct ks_
     KS_TRY(ks_grow(&curves->points, curves->point_count, &curves->point_capacity,
                    sizeof(*curves->points), "points of curves", err));
     curves->points[curves->point_count++] =
-        (struct ks_curve_point){ns, part, value, value, second, (uint32_t)place};
+        (struct ks_page_point){ns, part, value, value, second, (uint32_t)place};
     curves->list[place].last = curves->point_count;
     return KS_OK;
 }
@@ -89,11 +89,11 @@ static enum ks_status add_sample(struct ks_page_curves *curves, const struct ks_
 static enum ks_status add_mark(struct ks_page_curves *curves, const struct ks_mark_cols *col,
                                size_t i, struct ks_err *err)
 {
-    struct ks_curve curve = {.track = col->lane[i],
-                             .name = col->name[i],
-                             .series = col->series[i],
-                             .unit = col->unit[i],
-                             .device = -1};
+    struct ks_page_curve curve = {.track = col->lane[i],
+                                  .name = col->name[i],
+                                  .series = col->series[i],
+                                  .unit = col->unit[i],
+                                  .device = -1};
     return add_sample(curves, &curve, col->start_ns[i], col->value[i], -1.0, err);
 }
 
@@ -127,7 +127,7 @@ enum ks_status ks_page_curves_add_counters(struct ks_page_curves *curves,
 static enum ks_status add_event(struct ks_page_curves *curves, const struct ks_memory_cols *col,
                                 size_t i, struct ks_err *err)
 {
-    struct ks_curve curve = {.track = col->lane[i], .device = col->device[i]};
+    struct ks_page_curve curve = {.track = col->lane[i], .device = col->device[i]};
     return add_sample(curves, &curve, col->start_ns[i], (double)col->allocated[i],
                       (double)col->reserved[i], err);
 }
@@ -176,8 +176,7 @@ static void write_times(const struct ks_page_curves *curves, size_t curve, struc
     ks_json_array_end(json);
 }
 
-static void write_value(struct ks_json *json, const struct ks_curve_point *point,
-                        enum column column)
+static void write_value(struct ks_json *json, const struct ks_page_point *point, enum column column)
 {
     if (column == COLUMN_SECOND && point->second_max < 0) {
         ks_json_null(json, NULL);
@@ -219,7 +218,7 @@ static void append_cut(struct ks_text *text, struct ks_arena *arena, struct ks_s
 }
 
 /* "name: series", where there is such a one. */
-static void write_names(const struct ks_curve *curve, const struct ks_view *view,
+static void write_names(const struct ks_page_curve *curve, const struct ks_view *view,
                         struct ks_json *json, struct ks_text *text, struct ks_arena *arena)
 {
     struct ks_str series = ks_view_str(view, (struct ks_strid){curve->series});
@@ -264,7 +263,7 @@ enum ks_status ks_page_curves_write_counters(const struct ks_page_curves *curves
 static void write_device(const struct ks_page_curves *curves, size_t i, const struct ks_view *view,
                          struct ks_json *json)
 {
-    const struct ks_curve *curve = &curves->list[i];
+    const struct ks_page_curve *curve = &curves->list[i];
     char name[48] = "host";
     if (curve->device >= 0) {
         (void)snprintf(name, sizeof(name), "GPU %lld", (long long)curve->device);

@@ -9,7 +9,7 @@
 
 struct ks_json;
 
-struct ks_curve {
+struct ks_page_curve {
     uint32_t track; /* of the trace */
     uint32_t name;  /* string ids of the trace: counters only */
     uint32_t series;
@@ -18,7 +18,7 @@ struct ks_curve {
     size_t last;    /* 1 + place of its newest point, 0 none */
 };
 
-struct ks_curve_point {
+struct ks_page_point {
     int64_t start_ns; /* of the first sample in the stretch */
     int64_t part;     /* which stretch */
     double min;
@@ -31,11 +31,11 @@ struct ks_page_curves {
     int64_t start_ns;
     int64_t part_ns;
     struct ks_map by_key;
-    struct ks_curve *list;
+    struct ks_page_curve *list;
     size_t count;
     size_t capacity;
-    size_t left_out;               /* samples of curves that there was no room for */
-    struct ks_curve_point *points; /* as they came; of each curve by time */
+    size_t left_out;              /* samples of curves that there was no room for */
+    struct ks_page_point *points; /* as they came; of each curve by time */
     size_t point_count;
     size_t point_capacity;
 };
