@@ -47,12 +47,17 @@ before(async () => {
 });
 after(() => browser?.close());
 
+let shared; // a tab of its own for each test would take as long as the tests
+
 async function withTab(work, options) {
-  const opened = await openTab(browser, options);
+  const opened = options ? await openTab(browser, options) : (shared ??= await openTab(browser));
   try {
+    await opened.tab.emulateMedia({ media: null });
     await work(opened.tab, opened);
   } finally {
-    await opened.close();
+    if (options) {
+      await opened.close();
+    }
   }
 }
 
@@ -567,6 +572,8 @@ test('a table of 100,000 rows draws only those in sight', () =>
 test('the page works inside of a sandboxed frame made from text', () =>
   withTab(async (tab, { noise }) => {
     const { html } = writePage({ report: smallReport(), timeline: bigTimeline(2, 100) });
+    await tab.goto('about:blank');
+    noise.length = 0;
     await tab.setContent('<iframe sandbox="allow-scripts" width="1000" height="700"></iframe>');
     await tab.evaluate(
       (text) => document.querySelector('iframe').setAttribute('srcdoc', text),
@@ -631,12 +638,15 @@ test('the focus is always visible, and the first key leads past the navigation',
     }
   }));
 
-test('in print the navigation is left out and the findings stay', () =>
-  withTab(async (tab, { open }) => {
-    await open(urlOf('gpu'));
-    await tab.emulateMedia({ media: 'print', colorScheme: 'dark' });
-    assert.equal(await tab.isVisible('nav'), false);
-    assert.equal(await tab.isVisible('.card'), true);
-    const paper = await tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    assert.equal(paper, 'rgb(255, 255, 255)');
-  }));
+test('in print the navigation is left out, and the paper is light', () =>
+  withTab(
+    async (tab, { open }) => {
+      await open(urlOf('gpu'));
+      await tab.emulateMedia({ media: 'print' });
+      assert.equal(await tab.isVisible('nav'), false);
+      assert.equal(await tab.isVisible('.card'), true);
+      const paper = await tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      assert.equal(paper, 'rgb(255, 255, 255)');
+    },
+    { colorScheme: 'dark' },
+  ));
