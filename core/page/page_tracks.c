@@ -274,7 +274,7 @@ static void append_own_name(struct ks_text *text, const struct ks_view *view,
                             const struct ks_track *track)
 {
     struct ks_str name = ks_view_str(view, track->name);
-    if (ks_str_starts(name, (struct ks_str){text->ptr, text->len})) {
+    if (text->len > 0 && ks_str_starts(name, (struct ks_str){text->ptr, text->len})) {
         ks_text_reset(text); /* Kineto calls a thread "thread 7 (python)" */
         ks_text_append_str(text, name);
     } else if (name.len > 0) {
