@@ -141,7 +141,7 @@ install_python_side() {
 # The packages that the page is built, laid out and tested with; web/install.sh does it once.
 install_page_side() {
     [ -f web/install.sh ] || return 0
-    if ! node -e 'process.exit(+process.versions.node.split(".")[0] < 20)' 2>/dev/null; then
+    if ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null; then
         say "no Node 20 or newer was found: the report page is left out"
         return 0
     fi

@@ -61,12 +61,12 @@ async function goTo(tab, view) {
   await settle(tab);
 }
 
-/** The page's own formatter, without the page. */
-async function loadFormat() {
+/** A module of the page, without the page. */
+async function load(path) {
   const webRequire = createRequire(join(ROOT, 'web/package.json'));
   const { build } = webRequire('esbuild');
   const bundled = await build({
-    entryPoints: [join(ROOT, 'web/src/format.ts')],
+    entryPoints: [join(ROOT, 'web/src', path)],
     bundle: true,
     write: false,
     format: 'esm',
@@ -76,7 +76,7 @@ async function loadFormat() {
 }
 
 test('numbers are written as the terminal writes them', async () => {
-  const format = await loadFormat();
+  const format = await load('format.ts');
   const cases = readFileSync(join(ROOT, 'tests/unit/test_units.c'), 'utf8');
   const kinds = {
     time: format.formatTime,
@@ -102,6 +102,81 @@ test('numbers are written as the terminal writes them', async () => {
   assert.equal(format.formatTime(1125), '1.12 us');
   assert.equal(format.formatTime(1375), '1.38 us');
   assert.equal(format.formatTime(null), '–');
+});
+
+test('kernels are named by what tells them apart', async () => {
+  const { shortName } = await load('ui/names.ts');
+  for (const [name, short] of [
+    ['void at::native::vectorized_elementwise_kernel<4, f<float>, a<char*, 2ul> >(int, f)', null],
+    ['ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)', null],
+    ['void (anonymous namespace)::softmax_warp_forward<float>(float*)', 'softmax_warp_forward'],
+    ['Memcpy DtoH (Device -> Pinned)', 'Memcpy DtoH (Device -> Pinned)'],
+    ['train.py(12): <module>', 'train.py(12): <module>'],
+    ['aten::addmm', 'aten::addmm'],
+    ['', ''],
+    ['((((', '(((('],
+  ]) {
+    assert.equal(shortName(name), short ?? /(\w+)[<(]/.exec(name)[1]);
+  }
+});
+
+/** Ten spans of 10 ns side by side: merged in pairs, and one by one in the middle. */
+function twoLevels() {
+  const row = { depth: 0, name: 0 };
+  const column = (rows, key) => rows.map((each) => each[key]);
+  const level = (startNs, endNs, resolution, rows) => ({
+    start_ns: startNs,
+    end_ns: endNs,
+    resolution_ns: resolution,
+    is_exact: resolution === 0,
+    ts: rows.map((each, i) => each.ts - (rows[i - 1]?.ts ?? 0)),
+    dur: column(rows, 'dur'),
+    depth: column(rows, 'depth'),
+    name: column(rows, 'name'),
+    count: column(rows, 'count'),
+  });
+  const merged = [0, 20, 40, 60, 80].map((ts) => ({ ...row, ts, dur: 20, count: 2 }));
+  const single = [40, 50].map((ts) => ({ ...row, ts, dur: 10, count: 1 }));
+  const levels = [level(0, 100, 16, merged), level(40, 60, 0, single)];
+  const track = { id: 0, kind: 'thread', name: 't', rank: 0, depth_max: 1, events: 10, levels };
+  return { origin_ns: '0', start_ns: 0, end_ns: 100, strings: ['op'], tracks: [track] };
+}
+
+test('each moment is drawn and found in the finest level that has it', async () => {
+  const { asTimeline } = await load('data/timeline.ts');
+  const timeline = asTimeline(twoLevels());
+  const pieces = timeline.tracks[0]
+    .cover(10, 90)
+    .map(({ level, fromNs, toNs }) => [fromNs, toNs, level.isExact]);
+  assert.deepEqual(pieces, [
+    [10, 40, false],
+    [40, 60, true],
+    [60, 90, false],
+  ]);
+  const found = timeline.search('OP', 100).map((span) => [span.startNs, span.count]);
+  assert.deepEqual(found, [
+    [0, 2],
+    [20, 2],
+    [40, 1],
+    [50, 1],
+    [60, 2],
+    [80, 2],
+  ]);
+  assert.equal(timeline.search('none', 100).length, 0);
+  assert.equal(asTimeline({ tracks: [], strings: [] }), null);
+});
+
+test('the search in a lane finds what a walk finds', async () => {
+  const { firstAbove } = await load('data/timeline.ts');
+  let seed = 7;
+  const random = (below) => (seed = (seed * 48271) % 2147483647) % below;
+  for (let turn = 0; turn < 2000; turn++) {
+    const values = Float64Array.from({ length: random(40) }, () => random(50)).sort();
+    const limit = random(55) - 2;
+    const low = random(values.length + 1);
+    const walked = values.findIndex((value, i) => i >= low && value > limit);
+    assert.equal(firstAbove(values, limit, low), walked < 0 ? values.length : walked);
+  }
 });
 
 for (const name of ALL_PAGES) {
@@ -171,7 +246,7 @@ test('the tables hold the rows of the JSON, in its order of size', () =>
 test('step bars say the numbers of the JSON when chosen by key', () =>
   withTab(async (tab, { open }) => {
     const report = readJson('gpu');
-    const format = await loadFormat();
+    const format = await load('format.ts');
     await open(urlOf('gpu'));
     await tab.focus('.steps');
     await tab.keyboard.press('Home');
@@ -293,6 +368,9 @@ test('task: find the slow rank', () =>
     await user.click('.card a:text("Ranks beside each other")');
     await user.sees(/Look at rank 1/);
     await user.sees(/Rank 1 .*GPU idle 8\d %/);
+    await user.click('.device:has(strong:text-is("Rank 1")) a');
+    await user.sees(/ms to .* ms/, '.range');
+    assert.match(await tab.evaluate(() => location.hash), /rank=1/);
   }));
 
 test('task: why is the GPU idle in step 3', () =>
@@ -341,6 +419,10 @@ test('a finding leads to its place in the timeline', () =>
     assert.match(await tab.innerText('.details'), /Launched by cudaMemcpyAsync/);
     await tab.goBack();
     await tab.waitForSelector('.verdict');
+    await tab.focus('.card a:text("Show me in the timeline")');
+    await tab.keyboard.press('Enter');
+    await settle(tab);
+    assert.equal(await tab.evaluate(() => document.activeElement.id), 'view');
   }));
 
 test('the timeline is worked by keys alone, and its place can be shared', () =>
@@ -552,7 +634,9 @@ test('the focus is always visible, and the first key leads past the navigation',
 test('in print the navigation is left out and the findings stay', () =>
   withTab(async (tab, { open }) => {
     await open(urlOf('gpu'));
-    await tab.emulateMedia({ media: 'print' });
+    await tab.emulateMedia({ media: 'print', colorScheme: 'dark' });
     assert.equal(await tab.isVisible('nav'), false);
     assert.equal(await tab.isVisible('.card'), true);
+    const paper = await tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    assert.equal(paper, 'rgb(255, 255, 255)');
   }));

@@ -117,6 +117,10 @@ class Page {
     view.show?.(route.params);
     if (!isFirst) {
       window.scrollTo(0, 0);
+      // The link that led here may be gone: keys go on from the top of the new view.
+      if (!document.activeElement || document.activeElement === document.body) {
+        this.main.focus({ preventScroll: true });
+      }
     }
   }
 

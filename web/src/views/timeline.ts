@@ -108,15 +108,28 @@ class TimelinePanel {
     if (isRange) {
       this.camera.frame(from, to);
     }
+    const rank = params.get('rank');
+    const isOfRank = (each: number | null) => rank === null || each === Number(rank);
+    if (rank !== null) {
+      this.showRank(Number(rank));
+    }
     const find = params.get('find');
     if (find) {
       this.query.value = find;
       this.search();
       const start = isRange ? from : this.timeline.startNs;
-      const first = this.matches.findIndex((span) => span.endNs > start);
-      this.pickMatch(first, isRange);
+      const isWanted = (span: Span) => span.endNs > start && isOfRank(span.track.rank);
+      this.pickMatch(this.matches.findIndex(isWanted), isRange);
     }
     this.redraw();
+  }
+
+  /** Scrolls to the tracks of a rank, which stand one below the other. */
+  private showRank(rank: number): void {
+    const row = this.rows.rows.find((each) => each.track?.rank === rank);
+    if (row) {
+      this.scrollY = row.top; // clipped when it is drawn: the canvas may have no size yet
+    }
   }
 
   private build(): void {
