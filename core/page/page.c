@@ -33,9 +33,8 @@ enum ks_status ks_page_check(struct ks_err *err)
         return KS_OK;
     }
     return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
-                   "Cannot write a page: this kscope was built without one, because Node.js 20 or "
-                   "newer was not found; install it (Debian: nodejs, npm), and build in a new "
-                   "folder");
+                   "Cannot write a page: this kscope was built without Node.js; install version 20 "
+                   "or newer (Debian: nodejs, npm), and build in a new folder");
 }
 
 /* ------------------------------------------------------------------ gathering */

@@ -217,9 +217,9 @@ static void append_cut(struct ks_text *text, struct ks_arena *arena, struct ks_s
     text->failed |= !kept.ptr && name.len > 0;
 }
 
-/* "name: series", where there is such a one. */
-static void write_names(const struct ks_page_curve *curve, const struct ks_view *view,
-                        struct ks_json *json, struct ks_text *text, struct ks_arena *arena)
+/* "name: series", where there is such a one. False: no memory. */
+static bool write_name(const struct ks_page_curve *curve, const struct ks_view *view,
+                       struct ks_json *json, struct ks_text *text, struct ks_arena *arena)
 {
     struct ks_str series = ks_view_str(view, (struct ks_strid){curve->series});
     ks_text_reset(text);
@@ -229,9 +229,16 @@ static void write_names(const struct ks_page_curve *curve, const struct ks_view 
         append_cut(text, arena, series);
     }
     ks_json_str(json, "name", (struct ks_str){text->ptr, text->len});
-    ks_text_reset(text);
-    append_cut(text, arena, ks_view_str(view, (struct ks_strid){curve->unit}));
-    ks_json_str(json, "unit", (struct ks_str){text->ptr, text->len});
+    return !text->failed;
+}
+
+static bool write_unit(const struct ks_page_curve *curve, const struct ks_view *view,
+                       struct ks_json *json, struct ks_arena *arena)
+{
+    struct ks_str unit = ks_view_str(view, (struct ks_strid){curve->unit});
+    struct ks_str kept = ks_page_names_cut(arena, unit, NAME_LEN_MAX);
+    ks_json_str(json, "unit", kept);
+    return kept.ptr || unit.len == 0;
 }
 
 enum ks_status ks_page_curves_write_counters(const struct ks_page_curves *curves,
@@ -240,12 +247,14 @@ enum ks_status ks_page_curves_write_counters(const struct ks_page_curves *curves
 {
     struct ks_text text;
     struct ks_arena arena;
+    bool is_good = true;
     ks_text_init(&text);
     ks_arena_init(&arena);
     ks_json_array_begin(json, "counters");
     for (size_t i = 0; i < curves->count; i++) {
         ks_json_object_begin(json, NULL);
-        write_names(&curves->list[i], view, json, &text, &arena);
+        is_good &= write_name(&curves->list[i], view, json, &text, &arena);
+        is_good &= write_unit(&curves->list[i], view, json, &arena);
         write_rank(view, curves->list[i].track, json);
         write_times(curves, i, json);
         write_column(curves, i, COLUMN_MIN, json, "min");
@@ -253,11 +262,10 @@ enum ks_status ks_page_curves_write_counters(const struct ks_page_curves *curves
         ks_json_object_end(json);
     }
     ks_json_array_end(json);
-    bool has_failed = text.failed;
     ks_text_release(&text);
     ks_arena_release(&arena);
-    return has_failed ? ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot name curves: no memory")
-                      : KS_OK;
+    return is_good ? KS_OK
+                   : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot name curves: no memory");
 }
 
 static void write_device(const struct ks_page_curves *curves, size_t i, const struct ks_view *view,

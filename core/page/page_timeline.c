@@ -145,7 +145,8 @@ static const uint64_t gpu_columns =
 static enum ks_status add_flow(struct ks_page_timeline *t, const struct ks_gpu_cols *col, size_t i,
                                uint16_t to, struct ks_err *err)
 {
-    if (col->launch_ns[i] == KS_TIME_NONE || col->launch_lane[i] == 0 ||
+    if (col->launch_ns[i] == KS_TIME_NONE ||
+        !ks_page_tracks_has_host(&t->tracks, col->launch_lane[i]) ||
         !ks_category_is_work((enum ks_category)col->category[i])) {
         return KS_OK;
     }

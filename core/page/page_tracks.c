@@ -62,6 +62,11 @@ uint16_t ks_page_tracks_host(const struct ks_page_tracks *tracks, uint32_t track
     return ks_page_tracks_gpu(tracks, track, KS_PAGE_STREAM);
 }
 
+bool ks_page_tracks_has_host(const struct ks_page_tracks *tracks, uint32_t track)
+{
+    return tracks->places[slot_of(track, KS_PAGE_STREAM)] != 0;
+}
+
 uint16_t ks_page_tracks_gpu(const struct ks_page_tracks *tracks, uint32_t track,
                             enum ks_page_track_kind kind)
 {
@@ -196,6 +201,21 @@ static int compare_place(const void *left, const void *right)
     return a->track != b->track ? (a->track < b->track ? -1 : 1) : (int)a->kind - (int)b->kind;
 }
 
+/* Looking the thread of a source up may take a walk over all threads. */
+static void mark_main(struct builder *b)
+{
+    uint32_t source = UINT32_MAX;
+    uint32_t thread = 0;
+    for (size_t i = 0; i < b->tracks->count; i++) {
+        struct ks_page_track *track = &b->tracks->list[i];
+        if (track->kind == KS_PAGE_THREAD && track->source != source) {
+            source = track->source;
+            thread = ks_step_lookup_thread(b->view->facts, source);
+        }
+        track->is_main = track->kind == KS_PAGE_THREAD && track->track == thread;
+    }
+}
+
 static bool is_host(const struct ks_page_track *track)
 {
     return track->kind < KS_PAGE_STREAM;
@@ -222,11 +242,7 @@ static void choose(struct builder *b)
             tracks->list[tracks->count++] = rest[i];
         }
     }
-    for (size_t i = 0; i < tracks->count; i++) {
-        struct ks_page_track *track = &tracks->list[i];
-        track->is_main = track->kind == KS_PAGE_THREAD &&
-                         ks_step_lookup_thread(b->view->facts, track->source) == track->track;
-    }
+    mark_main(b);
     if (tracks->count > 0) {
         qsort(tracks->list, tracks->count, sizeof(*tracks->list), compare_place);
     }
@@ -274,7 +290,7 @@ static void append_own_name(struct ks_text *text, const struct ks_view *view,
                             const struct ks_track *track)
 {
     struct ks_str name = ks_view_str(view, track->name);
-    if (ks_str_starts(name, (struct ks_str){text->ptr, text->len})) {
+    if (text->len > 0 && ks_str_starts(name, (struct ks_str){text->ptr, text->len})) {
         ks_text_reset(text); /* Kineto calls a thread "thread 7 (python)" */
         ks_text_append_str(text, name);
     } else if (name.len > 0) {

@@ -56,6 +56,8 @@ enum ks_page_track_kind ks_page_tracks_gpu_kind(enum ks_category category);
 uint16_t ks_page_tracks_host(const struct ks_page_tracks *tracks, uint32_t track);
 uint16_t ks_page_tracks_gpu(const struct ks_page_tracks *tracks, uint32_t track,
                             enum ks_page_track_kind kind);
+/* Are there rows of the host on this track? */
+bool ks_page_tracks_has_host(const struct ks_page_tracks *tracks, uint32_t track);
 /* Place of the steps of a source that has some. */
 uint16_t ks_page_tracks_steps(const struct ks_page_tracks *tracks, uint32_t source);
 static inline bool ks_page_track_is_rest(const struct ks_page_track *track)

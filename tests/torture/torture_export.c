@@ -232,14 +232,32 @@ static void test_conversions(void **state)
     }
 }
 
+static enum ks_status write_picture(const void *what, struct ks_err *err)
+{
+    return ks_report_write_picture(report, *(const enum ks_picture *)what, ignore, NULL, err);
+}
+
+static void test_pictures(void **state)
+{
+    (void)state;
+    static const enum ks_picture pictures[] = {KS_PICTURE_STEPS, KS_PICTURE_IDLE,
+                                               KS_PICTURE_MEMORY};
+    struct ks_report_options options = {.paths = paths, .path_count = 1};
+    assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
+    for (size_t i = 0; i < sizeof(pictures) / sizeof(pictures[0]); i++) {
+        fail_each(write_picture, &pictures[i], false);
+        fail_each_call(write_picture, &pictures[i], &writes.calls, &writes.fail_at, 1);
+    }
+    ks_report_close(report);
+}
+
 /* A build without Node has no page. */
 static void test_page(void **state)
 {
     (void)state;
     static const struct ks_page_options page = {0};
-    static const char *const small[] = {trace_path, recording_path};
-    for (size_t i = 0; i < 2 && ks_page_can_write(NULL) == KS_OK; i++) {
-        struct ks_report_options options = {.paths = &small[i], .path_count = 1};
+    struct ks_report_options options = {.paths = paths, .path_count = 1};
+    if (ks_page_can_write(NULL) == KS_OK) {
         assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
         fail_each(write_page, &page, false);
         fail_each(write_page, &page, true);
@@ -318,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_recordings),
         cmocka_unit_test(test_reads_and_writes),
         cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_pictures),
         cmocka_unit_test(test_page),
         cmocka_unit_test(test_page_reads_and_writes),
     };
