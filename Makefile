@@ -168,10 +168,16 @@ bench-compare: build ## this tree and another commit, alternating: make bench-co
 C_FILES = $$(git ls-files --cached --others --exclude-standard '*.c' '*.h' | \
 	while read -r file; do test ! -f "$$file" || echo "$$file"; done)
 
-format: ## lay out C and Python code
+# What the page is written in is laid out where its packages are, which the tests need, too.
+PRETTIER = web/node_modules/.bin/prettier
+PAGE_FILES = --config web/.prettierrc.json --ignore-path web/.prettierignore \
+	--log-level warn web 'tests/page/*.mjs'
+
+format: ## lay out C, Python and TypeScript code
 	@tools/setup.sh demo
 	@.venv/bin/clang-format -i $(C_FILES)
 	@.venv/bin/ruff check --quiet --fix . && .venv/bin/ruff format --quiet .
+	@test ! -x $(PRETTIER) || $(PRETTIER) --write $(PAGE_FILES)
 
 format-check: ## fail when `make format` would change something
 	@tools/setup.sh demo
@@ -179,6 +185,8 @@ format-check: ## fail when `make format` would change something
 		sed -n 's/:[0-9]*:[0-9]*: warning:.*/: not as make format lays it out/p' | \
 		sort -u | { ! grep .; }
 	@.venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check .
+	@test ! -x $(PRETTIER) || $(PRETTIER) --check $(PAGE_FILES)
+	@test ! -x $(PRETTIER) || web/node_modules/.bin/tsc --noEmit --project web
 
 tidy: ## the house rules that a script can check
 	@tools/setup.sh demo
@@ -214,5 +222,5 @@ faults: build ## record the fault programs on the CPU, and fill their table in d
 faults-gpu: ## the same on a GPU: here after a build, or in the bundle by tools/faults_gpu.sh
 	@tools/faults_gpu.sh
 
-clean: ## remove builds, not the Python environments
+clean: ## remove builds, not the environments
 	@rm -rf build build-asan build-clang build-device build-fuzz build-tsan

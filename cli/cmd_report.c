@@ -198,6 +198,82 @@ static int write_report(const struct ks_cli_args *args, const struct ks_report *
     return ks_cli_output_close(args, &output, written, &err);
 }
 
+/* The page comes first: it is what may fail, and the rest says that all is done. */
+static int write_page(const struct ks_cli_args *args, struct ks_report *report)
+{
+    int status = ks_cli_output_open(args, ks_cli_value(args, "html"), &output);
+    if (status != KS_EXIT_OK) {
+        return status;
+    }
+    const struct ks_page_options options = {0};
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    enum ks_status written =
+        ks_report_write_page(report, &options, ks_cli_output_write, &output, &err);
+    return ks_cli_output_close(args, &output, written, &err);
+}
+
+/* PREFIX-steps.svg and so on. What the trace does not hold is said and left out; with none of them
+ * that is an error. */
+static int write_pictures(const struct ks_cli_args *args, struct ks_report *report)
+{
+    const char *prefix = ks_cli_value(args, "svg");
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    int count = 0;
+    for (unsigned i = 0; i < KS_PICTURE_COUNT; i++) {
+        static char path[PATH_MAX];
+        int len = snprintf(path, sizeof(path), "%s-%s.svg", prefix, ks_picture_name(i));
+        if (len < 0 || (size_t)len >= sizeof(path)) {
+            return ks_cli_usage_fail(args, "Cannot write pictures: --svg is too long");
+        }
+        int status = ks_cli_output_open(args, path, &output);
+        if (status != KS_EXIT_OK) {
+            return status;
+        }
+        enum ks_status drawn =
+            ks_report_write_picture(report, i, ks_cli_output_write, &output, &err);
+        if (drawn == KS_ERR_UNSUPPORTED) {
+            ks_cli_output_drop(&output);
+            if (!ks_cli_given(args, "quiet")) {
+                ks_cli_say("%s", err.message);
+            }
+            continue;
+        }
+        status = ks_cli_output_close(args, &output, drawn, &err);
+        if (status != KS_EXIT_OK) {
+            return status;
+        }
+        count++;
+    }
+    return count > 0 ? KS_EXIT_OK : ks_cli_fail(args, &err, NULL);
+}
+
+static bool is_stdout(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+/* A page can be written before anything is read, and does not meet the report on its way. */
+static int check_page(const struct ks_cli_args *args)
+{
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    const char *path = ks_cli_value(args, "html");
+    const char *output_path = ks_cli_value(args, "output");
+    if (!path) {
+        return KS_EXIT_OK;
+    }
+    if (ks_page_can_write(&err) != KS_OK) {
+        return ks_cli_fail(args, &err, NULL);
+    }
+    if (is_stdout(path) && (!output_path || is_stdout(output_path))) {
+        return ks_cli_usage_fail(args, "Cannot write page and report to standard output: give one "
+                                       "of them a file, --html FILE or --output FILE");
+    }
+    if (output_path && !is_stdout(path) && strcmp(path, output_path) == 0) {
+        return ks_cli_usage_fail(args, "Cannot write page and report to one file: %s", path);
+    }
+    return KS_EXIT_OK;
+}
+
 static int report_on(const struct ks_cli_args *args, struct ks_report_options *options,
                      const struct ks_report_style *style, const struct alarm *alarm,
                      const struct ks_rules *rules)
@@ -208,6 +284,12 @@ static int report_on(const struct ks_cli_args *args, struct ks_report_options *o
         return status;
     }
     status = ks_cli_rules_run(args, report, rules, options->progress);
+    if (status == KS_EXIT_OK && ks_cli_given(args, "html")) {
+        status = write_page(args, report);
+    }
+    if (status == KS_EXIT_OK && ks_cli_given(args, "svg")) {
+        status = write_pictures(args, report);
+    }
     ks_cli_progress_stop();
     if (status == KS_EXIT_OK) {
         status = write_report(args, report, style);
@@ -228,6 +310,9 @@ static int run(const struct ks_cli_args *args)
     int status = read_alarm(args, &alarm);
     if (status == KS_EXIT_OK) {
         status = read_style(args, &style);
+    }
+    if (status == KS_EXIT_OK) {
+        status = check_page(args);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_check_target(args);
@@ -268,6 +353,8 @@ const struct ks_cli_command ks_cmd_report = {
              "Everything about all ranks of a folder, for scripts."},
             {"report --fail-on high trace.json",
              "Exit status 1 when something costs a fifth of a step."},
+            {"report --html page.html trace.json",
+             "The same, and a page with timeline and flame graph, to open in a browser."},
             {"report --rules team-rules/ trace.json",
              "Findings of your own rules beside those of kscope."},
             {NULL, NULL},
@@ -279,6 +366,12 @@ const struct ks_cli_command ks_cmd_report = {
             {"sarif", 0, NULL, NULL,
              "Write the findings that name a line as SARIF; files below the current folder get "
              "relative names."},
+            {"html", 0, "FILE", NULL,
+             "Also write all of it as a page, with timeline and flame graph: one file that works "
+             "offline."},
+            {"svg", 0, "PREFIX", NULL,
+             "Also draw PREFIX-steps.svg, PREFIX-idle.svg and PREFIX-memory.svg, for papers and "
+             "comments."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
              "links|findings|inputs|regions|functions|samples|counters|instants",

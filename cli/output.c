@@ -152,6 +152,16 @@ int ks_cli_output_close(const struct ks_cli_args *args, struct ks_cli_output *ou
     return status == KS_OK ? KS_EXIT_OK : ks_cli_fail(args, err, NULL);
 }
 
+void ks_cli_output_drop(struct ks_cli_output *output)
+{
+    if (output->fd != STDOUT_FILENO) {
+        (void)close(output->fd);
+    }
+    if (output->temporary[0]) {
+        remove_temporary(output);
+    }
+}
+
 /* An empty variable counts as not set. */
 static bool is_set(const char *name)
 {

@@ -30,6 +30,9 @@ bool ks_cli_output_flush(struct ks_cli_output *output);
 int ks_cli_output_close(const struct ks_cli_args *args, struct ks_cli_output *output,
                         enum ks_status status, const struct ks_err *err) KS_MUST_CHECK;
 
+/* Ends the output as if it had not been opened; only before anything was handed on. */
+void ks_cli_output_drop(struct ks_cli_output *output);
+
 /* Colours on this descriptor? `when` is the value of --color or NULL. The flag beats NO_COLOR,
  * which beats FORCE_COLOR and CLICOLOR_FORCE, which beat the look at the terminal and TERM. */
 bool ks_cli_colour(const char *when, int fd);

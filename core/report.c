@@ -362,6 +362,11 @@ void ks_report_show_findings(struct ks_report *report, struct ks_findings *findi
     }
 }
 
+bool ks_report_shows_given(const struct ks_report *report)
+{
+    return report->view.findings == &report->extended;
+}
+
 const char *ks_report_table_name(size_t index)
 {
     const struct ks_list *list = ks_list_at(index);

@@ -13,6 +13,9 @@ const struct ks_log *ks_report_log(const struct ks_report *report);
  * empty. NULL: shows its own again. */
 void ks_report_show_findings(struct ks_report *report, struct ks_findings *findings);
 
+/* Does it show findings that it was given? */
+bool ks_report_shows_given(const struct ks_report *report);
+
 /* Counts what goes out, through ks_counted_write. */
 struct ks_counted {
     ks_write_cb write;

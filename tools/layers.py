@@ -33,6 +33,17 @@ ALLOWED = {
     "rules": {"base", "store", "query", "analyze", "advise", "show", "public"},
     # Exports of events go over the input's text once more, so they know readers.
     "export": {"base", "measure", "store", "read", "analyze", "query", "advise", "show", "public"},
+    # The page is an export of everything, in compressed blocks.
+    "page": {
+        "base",
+        "measure",
+        "store",
+        "analyze",
+        "advise",
+        "show",
+        "export",
+        "public",
+    },
     # Files directly in core/ put the stages together behind the public API.
     "core": {
         "base",
@@ -47,6 +58,7 @@ ALLOWED = {
         "show",
         "rules",
         "export",
+        "page",
         "public",
     },
     "serve": {"base", "public"},

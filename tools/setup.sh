@@ -37,6 +37,20 @@ peers)
     ;;
 esac
 
+# Node builds the report page, Chromium tests it. Other sources than Debian's are as good; without
+# Node the program is built without the page, so that only root's machine gets it unasked.
+if [ "$(id -u)" -eq 0 ]; then
+    case $level in
+    demo | test | ci)
+        command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1 ||
+            packages="$packages nodejs npm"
+        ;;
+    esac
+    case $level in
+    test | ci) command -v chromium >/dev/null 2>&1 || packages="$packages chromium" ;;
+    esac
+fi
+
 say() { echo "setup: $*" >&2; }
 
 # Prints those of its arguments that dpkg does not know as installed.
@@ -124,6 +138,16 @@ install_python_side() {
     echo "$stamp" >$venv/stamp
 }
 
+# The packages that the page is built, laid out and tested with; web/install.sh does it once.
+install_page_side() {
+    [ -f web/install.sh ] || return 0
+    if ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null; then
+        say "no Node 20 or newer was found: the report page is left out"
+        return 0
+    fi
+    web/install.sh
+}
+
 # Two makes at once in one tree must not both fill the environment.
 if command -v flock >/dev/null 2>&1; then
     exec 9>.venv.lock
@@ -131,3 +155,6 @@ if command -v flock >/dev/null 2>&1; then
 fi
 install_debian_side
 install_python_side
+case $level in
+test | ci) install_page_side ;;
+esac

@@ -454,6 +454,27 @@ def registry_hosts(tree):
     yield from search(tree, REGISTRY_HOST, "address of a registry")
 
 
+# Each of them can make markup or code of a name; web/src/dom.ts makes elements.
+PAGE_MARKUP = re.compile(
+    r"\b(innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|DOMParser|srcdoc"
+    r"|document\.write|eval|new Function)\b|setAttribute\(\s*['\"](?:style|on\w+)"
+)
+# None of them belongs into a page that asks nothing of a network.
+PAGE_REQUEST = re.compile(r"\b(fetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|import\()")
+
+
+@check("page-markup", "names never become markup or code of the page, and it requests nothing")
+def page_markup(tree):
+    for path in tree.selected:
+        if not path.startswith("web/src/"):
+            continue
+        for pattern in (PAGE_MARKUP, PAGE_REQUEST):
+            for match in pattern.finditer(tree.text(path)):
+                yield Finding(
+                    path, line_of(tree.text(path), match.start()), f"{match[0]} is not for pages"
+                )
+
+
 @check("unfinished", "nothing unfinished lands: do it, or leave it out")
 def unfinished(tree):
     yield from search(tree, UNFINISHED, "do it, or leave it out")

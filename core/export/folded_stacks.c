@@ -93,10 +93,11 @@ static enum ks_status add_nodes(struct stacks *stacks, struct ks_err *err)
     return KS_OK;
 }
 
-static void add_value(struct stacks *stacks, uint32_t id, int64_t value)
+static void add_value(struct stacks *stacks, uint32_t id, int64_t value, int64_t calls)
 {
-    int64_t *sum = &stacks->tree->nodes[stacks->node_of[id]].value;
-    *sum = ks_sum_add(*sum, value);
+    struct ks_stack_node *node = &stacks->tree->nodes[stacks->node_of[id]];
+    node->value = ks_sum_add(node->value, value);
+    node->calls = ks_sum_add(node->calls, calls);
 }
 
 static void init(struct stacks *stacks, const struct ks_row_filter *filter, struct ks_strpool *pool,
@@ -130,7 +131,8 @@ enum ks_status ks_folded_add_paths(const struct ks_row_filter *filter, struct ks
         status = add_nodes(&stacks, err);
     }
     for (uint32_t id = 1; status == KS_OK && id <= stacks.functions.node_count; id++) {
-        add_value(&stacks, id, ks_call_path_self_ns(ks_trace_call_path(stacks.trace, id)));
+        const struct ks_call_path *path = ks_trace_call_path(stacks.trace, id);
+        add_value(&stacks, id, ks_call_path_self_ns(path), path->calls);
     }
     release(&stacks);
     return status;
@@ -151,7 +153,7 @@ static enum ks_status add_lane(struct stacks *stacks, const struct ks_row_filter
         for (size_t i = 0; i < scan.count; i++) {
             if (scan.col.stack[i] != 0 &&
                 ks_row_filter_keeps_moment(filter, lane->track, scan.col.start_ns[i])) {
-                add_value(stacks, scan.col.stack[i], scan.col.weight[i]);
+                add_value(stacks, scan.col.stack[i], scan.col.weight[i], scan.col.weight[i]);
             }
         }
     }

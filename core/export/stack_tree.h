@@ -9,8 +9,10 @@ enum { KS_STACK_ROOT = 0 };
 
 struct ks_stack_node {
     uint32_t parent;
-    uint32_t name; /* what the caller says it is */
-    int64_t value; /* of this very stack, without the ones below */
+    uint32_t name;     /* what the caller says it is */
+    int64_t value;     /* of this very stack, without the ones below */
+    int64_t device_ns; /* the same of GPU work that it launched */
+    int64_t calls;     /* how often it was entered */
 };
 
 struct ks_stack_tree {

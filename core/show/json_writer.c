@@ -74,31 +74,53 @@ static void put_escaped(struct ks_json *json, unsigned char byte)
     put_text(json, escape);
 }
 
+/* U+2028 or U+2029: ends a line of a script, and is none of JSON. */
+static bool is_separator(const unsigned char *bytes, size_t len)
+{
+    return len == 3 && bytes[0] == 0xE2 && bytes[1] == 0x80 && (bytes[2] | 1) == 0xA9;
+}
+
+/* Does the character of `len` bytes stand for itself? */
+static bool is_plain(const struct ks_json *json, const unsigned char *bytes, size_t len)
+{
+    if (len != 1) {
+        return len > 1 && !(json->is_for_markup && is_separator(bytes, len));
+    }
+    bool is_markup = *bytes == '<' || *bytes == '>' || *bytes == '&';
+    return *bytes >= 0x20 && *bytes != 0x7f && *bytes != '"' && *bytes != '\\' &&
+           !(is_markup && json->is_for_markup);
+}
+
 static void put_string(struct ks_json *json, struct ks_str s)
 {
     const unsigned char *bytes = (const unsigned char *)s.ptr;
     size_t plain = 0; /* start of what needs no change */
+    bool is_cut = json->len_max > 0 && s.len > json->len_max;
+    size_t end = is_cut ? json->len_max : s.len;
     put_text(json, "\"");
-    for (size_t i = 0; i < s.len;) {
+    for (size_t i = 0; i < end;) {
         size_t len = bytes[i] < 0x80 ? 1 : ks_utf8_sequence(bytes + i, s.len - i);
-        bool is_plain = len > 1 || (len == 1 && bytes[i] >= 0x20 && bytes[i] != 0x7f &&
-                                    bytes[i] != '"' && bytes[i] != '\\');
-        if (is_plain) {
+        if (is_cut && i + len > end) { /* not inside of a character */
+            end = i;
+        } else if (is_plain(json, bytes + i, len)) {
             i += len;
-            continue;
-        }
-        put(json, s.ptr + plain, i - plain);
-        if (len == 0) {
-            put_text(json, "\xEF\xBF\xBD"); /* U+FFFD for a byte that is no UTF-8 */
         } else {
-            put_escaped(json, bytes[i]);
+            put(json, s.ptr + plain, i - plain);
+            if (len == 0) {
+                put_text(json, "\xEF\xBF\xBD"); /* U+FFFD for a byte that is no UTF-8 */
+            } else if (len == 1) {
+                put_escaped(json, bytes[i]);
+            } else {
+                put_text(json, bytes[i + 2] & 1 ? "\\u2029" : "\\u2028");
+            }
+            i += len > 0 ? len : 1;
+            plain = i;
         }
-        plain = ++i;
     }
-    if (plain < s.len) {
-        put(json, s.ptr + plain, s.len - plain);
+    if (plain < end) {
+        put(json, s.ptr + plain, end - plain);
     }
-    put_text(json, "\"");
+    put_text(json, is_cut ? "\xE2\x80\xA6\"" : "\"");
 }
 
 static void begin_value(struct ks_json *json, const char *key)
@@ -143,8 +165,17 @@ void ks_json_init(struct ks_json *json, ks_write_cb write, void *user)
     json->write = write;
     json->user = user;
     json->failed = false;
+    json->is_for_markup = false;
+    json->len_max = 0;
     json->depth = 0;
     json->used = 0;
+}
+
+void ks_json_init_for_markup(struct ks_json *json, size_t len_max, ks_write_cb write, void *user)
+{
+    ks_json_init(json, write, user);
+    json->is_for_markup = true;
+    json->len_max = len_max;
 }
 
 enum ks_status ks_json_finish(struct ks_json *json, struct ks_err *err)
@@ -196,6 +227,34 @@ void ks_json_int(struct ks_json *json, const char *key, int64_t value)
     snprintf(text, sizeof(text), "%" PRId64, value);
     begin_value(json, key);
     put_text(json, text);
+}
+
+/* The digits of a number, as printf gives them but in a fraction of its time. */
+static size_t format_int(int64_t value, char *end)
+{
+    uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    char *at = end;
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (value < 0) {
+        *--at = '-';
+    }
+    return (size_t)(end - at);
+}
+
+void ks_json_ints(struct ks_json *json, const char *key, const int64_t *values, size_t count)
+{
+    char text[24];
+    text[sizeof(text) - 1] = ',';
+    begin_value(json, key);
+    put_text(json, "[");
+    for (size_t i = 0; i < count; i++) {
+        size_t len = format_int(values[i], text + sizeof(text) - 1);
+        put(json, text + sizeof(text) - 1 - len, len + (i + 1 < count));
+    }
+    put_text(json, "]");
 }
 
 void ks_json_format_real(double value, char text[KS_JSON_REAL_SIZE])

@@ -14,12 +14,16 @@ struct ks_json {
     void *user;
     bool failed; /* `write` gave false */
     size_t depth;
+    bool is_for_markup; /* no byte of a string can be taken for markup, or end a line of a script */
+    size_t len_max;     /* longer strings are cut and end in an ellipsis; 0: none is */
     bool has_items[KS_JSON_DEPTH_MAX];
     size_t used;
     char buffer[KS_JSON_BUFFER_SIZE];
 };
 
 void ks_json_init(struct ks_json *json, ks_write_cb write, void *user);
+/* For a document inside of a page; `len_max` 0: strings are as long as they are. */
+void ks_json_init_for_markup(struct ks_json *json, size_t len_max, ks_write_cb write, void *user);
 /* Ends the document; everything must be closed. KS_ERR_IO when a write failed. */
 enum ks_status ks_json_finish(struct ks_json *json, struct ks_err *err) KS_MUST_CHECK;
 
@@ -33,6 +37,8 @@ void ks_json_bool(struct ks_json *json, const char *key, bool value);
 void ks_json_int(struct ks_json *json, const char *key, int64_t value);
 void ks_json_real(struct ks_json *json, const char *key, double value);
 void ks_json_str(struct ks_json *json, const char *key, struct ks_str value);
+/* An array of numbers without a blank between them: columns of many rows. */
+void ks_json_ints(struct ks_json *json, const char *key, const int64_t *values, size_t count);
 /* NULL becomes null. */
 void ks_json_text(struct ks_json *json, const char *key, const char *value);
 

@@ -12,6 +12,11 @@ enum ks_status ks_report_check_style(const struct ks_report_style *style, struct
 enum ks_status ks_report_write_json(const struct ks_view *view, const struct ks_report_style *style,
                                     ks_write_cb write, void *user, struct ks_err *err)
     KS_MUST_CHECK;
+/* The same document as part of a page: see ks_json_init_for_markup. */
+enum ks_status ks_report_write_json_in_page(const struct ks_view *view,
+                                            const struct ks_report_style *style, size_t len_max,
+                                            ks_write_cb write, void *user, struct ks_err *err)
+    KS_MUST_CHECK;
 /* The overview on one screen. */
 enum ks_status ks_report_write_screen(const struct ks_view *view,
                                       const struct ks_report_style *style, ks_write_cb write,

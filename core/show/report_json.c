@@ -533,17 +533,43 @@ static enum ks_status write_document(struct document *doc, struct ks_err *err)
     return ks_json_finish(json, err);
 }
 
+static struct document *new_document(const struct ks_view *view,
+                                     const struct ks_report_style *style)
+{
+    struct document *doc = ks_alloc(1, sizeof(*doc));
+    if (doc) {
+        doc->view = view;
+        doc->style = style;
+    }
+    return doc;
+}
+
+static enum ks_status finish_document(struct document *doc, struct ks_err *err)
+{
+    enum ks_status status =
+        doc ? write_document(doc, err)
+            : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write the report: no memory");
+    ks_free(doc);
+    return status;
+}
+
 enum ks_status ks_report_write_json(const struct ks_view *view, const struct ks_report_style *style,
                                     ks_write_cb write, void *user, struct ks_err *err)
 {
-    struct document *doc = ks_alloc(1, sizeof(*doc));
-    if (!doc) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write the report: no memory");
+    struct document *doc = new_document(view, style);
+    if (doc) {
+        ks_json_init(&doc->json, write, user);
     }
-    doc->view = view;
-    doc->style = style;
-    ks_json_init(&doc->json, write, user);
-    enum ks_status status = write_document(doc, err);
-    ks_free(doc);
-    return status;
+    return finish_document(doc, err);
+}
+
+enum ks_status ks_report_write_json_in_page(const struct ks_view *view,
+                                            const struct ks_report_style *style, size_t len_max,
+                                            ks_write_cb write, void *user, struct ks_err *err)
+{
+    struct document *doc = new_document(view, style);
+    if (doc) {
+        ks_json_init_for_markup(&doc->json, len_max, write, user);
+    }
+    return finish_document(doc, err);
 }

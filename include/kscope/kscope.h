@@ -158,6 +158,34 @@ KS_API KS_MUST_CHECK enum ks_status ks_report_write(const struct ks_report *repo
                                                     ks_write_cb write, void *user,
                                                     struct ks_err *err);
 
+/* Zero means the default everywhere. */
+struct ks_page_options {
+    size_t row_limit; /* rows of each list; 0: 1,000. Fewer, when names are so long that it needs */
+};
+
+/* Can this build write pages? Looks at no report, so that it can be asked before a long read.
+ * KS_ERR_UNSUPPORTED: it was built without Node.js. */
+KS_API KS_MUST_CHECK enum ks_status ks_page_can_write(struct ks_err *err);
+
+/* Writes the report as one HTML file that needs nothing else (docs/formats/page.md). Errors:
+ * KS_ERR_UNSUPPORTED as above, KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_report_write_page(struct ks_report *report,
+                                                         const struct ks_page_options *options,
+                                                         ks_write_cb write, void *user,
+                                                         struct ks_err *err);
+
+enum ks_picture { KS_PICTURE_STEPS, KS_PICTURE_IDLE, KS_PICTURE_MEMORY, KS_PICTURE_COUNT };
+
+/* "steps", "idle", "memory": static text. */
+KS_API const char *ks_picture_name(enum ks_picture picture);
+
+/* Draws a picture of the report as SVG. Errors: KS_ERR_UNSUPPORTED (the trace holds nothing to
+ * draw; the message says what), KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_report_write_picture(struct ks_report *report,
+                                                            enum ks_picture picture,
+                                                            ks_write_cb write, void *user,
+                                                            struct ks_err *err);
+
 /* Name of the index-th table of KS_REPORT_TABLE, or NULL past the last. */
 KS_API const char *ks_report_table_name(size_t index);
 /* Name of the index-th sort key of a table, or NULL past the last and for an unknown table. */

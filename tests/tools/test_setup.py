@@ -24,6 +24,8 @@ def machine(tmp_path):
     stand_in(tmp_path, "dpkg-query", INSTALLED_ALL)
     stand_in(tmp_path, "apt-get", 'echo "$@" >>"$LOG"')
     stand_in(tmp_path, "clang", "echo 19.1.7")
+    for program in ("node", "npm", "chromium"):
+        stand_in(tmp_path, program, "exit 0")
     for python in ("python3.11", "python3"):
         stand_in(tmp_path, python, 'echo "python $*" >>"$LOG"; exit 1')
     return tmp_path
@@ -129,6 +131,18 @@ def test_changed_requirements_make_a_new_environment(machine):
     assert (done.returncode, log) == (0, "")
 
 
+def test_page_packages_are_installed_for_tests_only(machine):
+    make_environment(machine)
+    (machine / "web").mkdir()
+    (machine / "web/install.sh").write_text('#!/bin/sh\necho installed >>"$LOG"\n')
+    (machine / "web/install.sh").chmod(0o755)
+    assert run(machine, "demo")[1] == ""
+    assert run(machine, "test")[1] == "installed\n"
+    stand_in(machine, "node", "exit 1")  # as an old one answers
+    done, log = run(machine, "test")
+    assert (done.returncode, log) == (0, "") and "no Node 20" in done.stderr
+
+
 def test_unknown_level_is_refused(machine):
     done, _ = run(machine, "everything")
     assert done.returncode == 2 and "usage" in done.stderr
@@ -137,5 +151,9 @@ def test_unknown_level_is_refused(machine):
 def test_second_run_is_quick():
     assert (ROOT / ".venv/stamp").exists(), "make test sets the tree up by the script"
     begin = time.monotonic()
-    subprocess.run([str(ROOT / "tools/setup.sh"), "test"], check=True, env=dict(os.environ))
+    command = [str(ROOT / "tools/setup.sh"), "test"]
+    done = subprocess.run(command, check=True, env=dict(os.environ), capture_output=True, text=True)
     assert time.monotonic() - begin < 2
+    # The version of Node is told by Node itself, for which the stand-ins only have a status.
+    node = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    assert ("no Node" in done.stderr) == (int(node.strip("v\n").split(".")[0]) < 20)

@@ -215,6 +215,24 @@ def test_words(tmp_path, name, text):
     assert finding.line == 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "element.innerHTML = name;",
+        "element.insertAdjacentHTML('beforeend', name);",
+        "element.setAttribute('onclick', name);",
+        "element.setAttribute('style', name);",
+        "eval(name);",
+        "await fetch(name);",
+        "new WebSocket(name);",
+    ],
+)
+def test_page_markup(tmp_path, text):
+    (finding,) = planted(tmp_path, "page-markup", "web/src/x.ts", f"// Text.\n{text}\n")
+    assert finding.line == 2
+    assert planted(tmp_path / "b", "page-markup", "web/src/x.ts", "e.textContent = name;\n") == []
+
+
 def test_words_of_test_data_are_free(tmp_path):
     path = "tests/golden/kineto/plain/input.json"
     for name in ("machine-paths", "registry-hosts", "unfinished", "lines"):

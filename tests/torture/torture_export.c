@@ -1,7 +1,7 @@
-/* Goal: whichever allocation, read or write fails while an export is written, the public API says
- * so and leaves nothing behind. Method: count those of a good run for each format over a small
- * trace with names that must be repaired or replaced, then fail each of them. For reads the trace
- * is larger, and its tables lie in a file. */
+/* Goal: whichever allocation, read or write fails while an export or a page is written, the public
+ * API says so and leaves nothing behind. Method: count those of a good run for each format over a
+ * small trace with names that must be repaired or replaced, then fail each of them. For reads the
+ * trace is larger, and its tables lie in a file. */
 #include <kscope/kscope.h>
 #include <kscope/kscope_arrow.h>
 
@@ -88,6 +88,11 @@ typedef enum ks_status (*writer)(const void *what, struct ks_err *err);
 static enum ks_status write_export(const void *what, struct ks_err *err)
 {
     return ks_export_write(report, what, ignore, NULL, err);
+}
+
+static enum ks_status write_page(const void *what, struct ks_err *err)
+{
+    return ks_report_write_page(report, what, ignore, NULL, err);
 }
 
 static enum ks_status write_converted(const void *what, struct ks_err *err)
@@ -258,6 +263,57 @@ static void test_conversions(void **state)
     }
 }
 
+static enum ks_status write_picture(const void *what, struct ks_err *err)
+{
+    return ks_report_write_picture(report, *(const enum ks_picture *)what, ignore, NULL, err);
+}
+
+static void test_pictures(void **state)
+{
+    (void)state;
+    static const enum ks_picture pictures[] = {KS_PICTURE_STEPS, KS_PICTURE_IDLE,
+                                               KS_PICTURE_MEMORY};
+    struct ks_report_options options = {.paths = paths, .path_count = 1};
+    assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
+    for (size_t i = 0; i < sizeof(pictures) / sizeof(pictures[0]); i++) {
+        fail_each(write_picture, &pictures[i], false);
+        fail_each_call(write_picture, &pictures[i], &writes.calls, &writes.fail_at, 1);
+    }
+    ks_report_close(report);
+}
+
+/* A build without Node has no page. */
+static void test_page(void **state)
+{
+    (void)state;
+    static const struct ks_page_options page = {0};
+    struct ks_report_options options = {.paths = paths, .path_count = 1};
+    if (ks_page_can_write(NULL) == KS_OK) {
+        assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
+        fail_each(write_page, &page, false);
+        fail_each(write_page, &page, true);
+        ks_report_close(report);
+    }
+}
+
+static void test_page_reads_and_writes(void **state)
+{
+    (void)state;
+    static const struct ks_page_options page = {0};
+    const char *path = large_path;
+    struct ks_report_options options = {.paths = &path,
+                                        .path_count = 1,
+                                        .chunk_rows = 256,
+                                        .chunk_bytes_max = (uint64_t)64 * 1024,
+                                        .threads = 1};
+    if (ks_page_can_write(NULL) == KS_OK) {
+        assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
+        fail_each_call(write_page, &page, &reads.calls, &reads.fail_at, 2);
+        fail_each_call(write_page, &page, &writes.calls, &writes.fail_at, 2);
+        ks_report_close(report);
+    }
+}
+
 static int write_small(void)
 {
     int fd = mkstemp(trace_path);
@@ -311,6 +367,9 @@ int main(void)
         cmocka_unit_test(test_recordings),
         cmocka_unit_test(test_reads_and_writes),
         cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_page_reads_and_writes),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(trace_path);

@@ -1,0 +1,332 @@
+"""Goal: the page of a report holds what the report says and nothing that a browser could take for
+anything else, in bounded size. Method: pages of real and hostile traces are taken apart; their
+blocks must hold what JSON document and SQL say."""
+
+import gzip
+import json
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from cli_program import PROGRAM, ROOT, SMALL, environment
+
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+import page_blocks  # noqa: E402
+
+DATA = ROOT / "tests" / "data"
+FRAMES = DATA / "A.host_sync.bad.pt.trace.json.gz"
+MEMORY = DATA / "A.leak.bad.pt.trace.json.gz"
+MB = 1000 * 1000
+
+
+@pytest.fixture(autouse=True)
+def has_page(kscope, tmp_path):
+    """A build without Node has no page, and says so."""
+    (tmp_path / "probe.json").write_text(json.dumps(SMALL))
+    run = kscope("report", "--html", "probe.html", "probe.json", cwd=tmp_path)
+    if run.returncode != 0 and "built without" in run.stderr:
+        assert "Node.js" in run.stderr
+        pytest.skip("this build has no page")
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+@pytest.fixture
+def page(kscope, tmp_path):
+    """Writes the page of traces, looks at what holds for all of them, and gives its parts."""
+
+    def write(*words, **options):
+        out = tmp_path / "page.html"
+        run = kscope("report", "--html", out, *words, **options)
+        assert (run.returncode, run.stderr) == (0, "")
+        written = page_blocks.Page(out)
+        assert set(written.blocks) == {"report", "timeline", "flame", "memory"}
+        page_blocks.check_timeline(written.blocks["timeline"])
+        page_blocks.check_flame(written.blocks["flame"])
+        page_blocks.check_memory(written.blocks["memory"])
+        assert written.blocks["timeline"]["origin_ns"] == written.blocks["report"]["origin_ns"]
+        return written
+
+    return write
+
+
+def text_of(kscope, *words):
+    run = kscope(*words)
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
+def numbers(kscope, sql, path):
+    """The only row of a query."""
+    rows = text_of(kscope, "query", "--csv", path, sql).split("\n")
+    return [int(cell) for cell in rows[1].split(",")]
+
+
+def trace(tmp_path, events, name="trace.json"):
+    path = tmp_path / name
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def span(name, ts, dur, tid=1, cat="cpu_op", **more):
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur, **more}
+
+
+# ---------------------------------------------------------------- what it says
+
+
+@pytest.mark.parametrize("path", [FRAMES, MEMORY], ids=["frames", "memory"])
+def test_report_is_that_of_json(kscope, page, path):
+    said = json.loads(text_of(kscope, "report", "--json", "--limit", 1000, path))
+    assert page(path).blocks["report"] == said
+
+
+def test_limits_and_choices_are_those_of_the_report(kscope, page):
+    words = ["--step", "3..3", FRAMES]
+    written = page(*words)
+    assert written.blocks["report"] == json.loads(
+        text_of(kscope, "report", "--json", "--limit", 1000, *words)
+    )
+    (steps,) = [t for t in written.blocks["timeline"]["tracks"] if t["kind"] == "steps"]
+    assert steps["events"] == 1
+
+
+def test_all_spans_are_on_the_timeline(kscope, page):
+    written = page(FRAMES)
+    tracks = written.blocks["timeline"]["tracks"]
+    sql = "SELECT (SELECT COUNT(*) FROM slice), (SELECT COUNT(*) FROM gpu)"
+    host, gpu = numbers(kscope, sql, FRAMES)
+    events = {kind: sum(t["events"] for t in tracks if t["kind"] in kinds) for kind, kinds in {
+        "host": ("thread", "async"), "gpu": ("stream", "annotations", "waits"),
+        "steps": ("steps",)}.items()}  # fmt: skip
+    assert events == {"host": host, "gpu": gpu, "steps": len(written.blocks["report"]["steps"])}
+    exact = sum(len(level["ts"]) for track in tracks for level in track["levels"][1:])
+    assert exact == sum(events.values())  # the trace is small
+
+
+def test_arrows_lead_from_launches_to_work(page):
+    timeline = page(FRAMES).blocks["timeline"]
+    starts = {
+        track["id"]: {start for start, *_ in page_blocks.rows(track["levels"][1])}
+        for track in timeline["tracks"]
+        if len(track["levels"]) > 1
+    }
+    flows = timeline["flows"]
+    assert len(flows["to_ns"]) > 1000
+    for side in ("from", "to"):
+        for track, ns in zip(flows[f"{side}_track"], flows[f"{side}_ns"], strict=True):
+            assert ns in starts[track]
+    assert all(a <= b for a, b in zip(flows["from_ns"], flows["to_ns"], strict=True))
+
+
+def test_flame_graph_has_the_time_of_folded_stacks(kscope, page):
+    kinds = {kind["name"]: kind for kind in page(FRAMES).blocks["flame"]["kinds"]}
+    assert set(kinds) == {"operators", "device", "python"}
+    for name, words in {"operators": [], "device": ["--weight", "device"]}.items():
+        lines = text_of(kscope, "export", "--to", "folded", *words, FRAMES).splitlines()
+        folded = sum(int(line.rpartition(" ")[2]) for line in lines)
+        nodes = kinds[name]["nodes"]
+        assert sum(nodes["self"]) == folded
+        root = sum(t for t, p in zip(nodes["total"], nodes["parent"], strict=True) if p < 0)
+        assert root == folded
+        names = [kinds[name]["strings"][place] for place in nodes["name"]]
+        small = [t for t, n in zip(nodes["total"], names, strict=True) if n[:7] != "other ("]
+        assert min(small) >= folded // 2000
+
+
+def test_memory_reaches_the_peak_of_the_events(kscope, page):
+    (device,) = [d for d in page(MEMORY).blocks["memory"]["devices"] if d["device"] == "GPU 0"]
+    sql = (
+        "SELECT MAX(allocated_bytes), MIN(allocated_bytes), MAX(reserved_bytes) FROM memory "
+        "WHERE device = 0"
+    )
+    high, low, reserved = numbers(kscope, sql, MEMORY)
+    assert max(device["allocated_max"]) == high
+    assert min(device["allocated_min"]) == low
+    assert max(device["reserved"]) == reserved
+
+
+def test_both_ranks_have_their_tracks(page, tmp_path):
+    for rank in (0, 1):
+        shutil.copy(DATA / f"D.straggler.bad.rank{rank}.pt.trace.json.gz", tmp_path)
+    tracks = page(*sorted(tmp_path.glob("D.*"))).blocks["timeline"]["tracks"]
+    for kind in ("steps", "thread", "stream"):
+        assert {track["rank"] for track in tracks if track["kind"] == kind} == {0, 1}
+
+
+# ---------------------------------------------------------------- how it is made
+
+
+def test_bytes_are_the_same_for_any_number_of_threads(kscope, tmp_path):
+    plain = tmp_path / "trace.json"
+    plain.write_bytes(gzip.decompress((DATA / "A.dataloader.good.pt.trace.json.gz").read_bytes()))
+    pages = set()
+    for threads in (1, 2, 4):
+        out = tmp_path / f"{threads}.html"
+        text_of(kscope, "report", "--threads", threads, "--html", out, plain)
+        pages.add(out.read_bytes())
+    assert len(pages) == 1
+
+
+def test_nothing_but_the_script_and_the_style_may_run(page):
+    written = page(MEMORY)
+    policy = written.policy()
+    assert policy["default-src"] == ["'none'"]
+    assert policy["script-src"] == [written.hash_of("script")]
+    assert policy["style-src"] == [written.hash_of("style")]
+    assert set(policy) == {
+        "default-src", "script-src", "style-src", "img-src", "base-uri", "form-action"
+    }  # fmt: skip
+    assert {"src", "href", "onload", "onerror", "style"}.isdisjoint(
+        key for _, attrs, _ in written.elements for key in attrs
+    )
+    assert written.text.count("http://") + written.text.count("https://") == sum(
+        text.count("http://") + text.count("https://") for _, _, text in written.elements
+    )
+
+
+HOSTILE = [
+    "</script><script>alert(1)</script>", "<!--", "-->", "<!--<script>", "]]>", "</SCRIPT ",
+    "\u2028\u2029\ufeff", "\ud800 alone", "a\udfff", "\0\x01\x1f\x7f", "&lt;&#60;", "'\"`\\",
+    "<img src=x onerror=alert(1)>", "</style></noscript>", "", " ",
+]  # fmt: skip
+
+
+def test_names_are_no_markup(page, tmp_path):
+    events = [span("ProfilerStep#1", 0, 1000, cat="user_annotation")]
+    for i, name in enumerate(HOSTILE):
+        events.append(span(name, 10 + 10 * i, 5))
+        events.append(
+            {"ph": "M", "name": "thread_name", "pid": 1, "tid": i, "args": {"name": name}}
+        )
+        events.append(span("x", 10, 5, tid=name))
+        events.append({"ph": "C", "name": name, "pid": 1, "ts": 10 * i, "args": {name: 1}})
+    plain = page(trace(tmp_path, [span("a", 0, 1)], "script.json"))
+    written = page(trace(tmp_path, events, "<b>&.json"))
+    tags = [tag for tag in written.tags() if tag != "li"]
+    assert tags == [tag for tag in plain.tags() if tag != "li"]
+    strings = written.blocks["timeline"]["strings"]
+    for name in HOSTILE:
+        whole = name.replace("\ud800", "\ufffd").replace("\udfff", "\ufffd") or "(no name)"
+        assert whole in strings
+
+
+def test_bytes_that_are_no_text_are_replaced(page, tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_bytes(json.dumps({"traceEvents": [span("NAME", 0, 5)]}).encode()
+                     .replace(b"NAME", b"a\xff</script>\xe2\x80\xa8"))  # fmt: skip
+    assert "a\ufffd</script>\u2028" in page(path).blocks["timeline"]["strings"]
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def test_a_million_names_fit(page, tmp_path):
+    path = tmp_path / "trace.json"
+    with path.open("w") as file:
+        file.write('{"traceEvents": [\n')
+        for i in range(300_000):
+            name = f"operator number {i} " + "\\u0001<>" * 40
+            file.write(f'{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,'
+                       f'"ts":{i},"dur":0.5}},\n')  # fmt: skip
+        file.write("{}]}")
+    written = page(path)
+    assert written.size < 20 * MB
+    assert written.blocks["timeline"]["names_left_out"] > 0
+    assert written.blocks["report"]["truncated"]["operators"] == 300_000
+
+
+def test_many_tracks_fit(page, tmp_path):
+    path = tmp_path / "trace.json"
+    with path.open("w") as file:
+        file.write('{"traceEvents": [\n')
+        for i in range(200_000):
+            file.write(f'{{"ph":"X","cat":"cpu_op","name":"a","pid":{i % 7},"tid":{i},'
+                       f'"ts":{i * 37 % 1000003},"dur":{i % 11}}},\n')  # fmt: skip
+        file.write("{}]}")
+    written = page(path)
+    assert written.size < 5 * MB
+    tracks = written.blocks["timeline"]["tracks"]
+    assert len(tracks) <= 256
+    assert sum(track["events"] for track in tracks if track["kind"] != "steps") == 200_000
+
+
+def test_a_name_of_16_mib_is_cut(page, tmp_path):
+    name = "<" * (16 * 1024 * 1024 - 1)
+    written = page(trace(tmp_path, [span(name, 0, 10), span("b", 20, 10)]))
+    assert written.size < MB
+    assert any(n.startswith("<<<") and n.endswith("\u2026")
+               for n in written.blocks["timeline"]["strings"])  # fmt: skip
+
+
+def test_spans_that_do_not_nest_keep_apart(page, tmp_path):
+    events = [span(f"s{i}", 3 * i, 10) for i in range(400)]
+    (track,) = [
+        t
+        for t in page(trace(tmp_path, events)).blocks["timeline"]["tracks"]
+        if t["kind"] != "steps"
+    ]
+    assert track["depth_max"] == 4
+    ends = {}
+    for start, end, depth, *_ in page_blocks.rows(track["levels"][1]):
+        assert ends.get(depth, 0) <= start
+        ends[depth] = end
+
+
+# ---------------------------------------------------------------- what can go wrong
+
+
+def test_page_and_report_go_where_they_are_sent(kscope, tmp_path):
+    (tmp_path / "t.json").write_text(json.dumps(SMALL))
+    run = kscope("report", "--json", "--html", "p.html", "t.json", cwd=tmp_path)
+    assert json.loads(run.stdout)["schema"] == "kinetoscope.report/1"
+    run = kscope("report", "--html", "-", "-o", "screen.txt", "t.json", cwd=tmp_path)
+    assert run.returncode == 0
+    assert run.stdout == (tmp_path / "p.html").read_text()
+    assert (tmp_path / "screen.txt").read_text().startswith("The step takes")
+    for words in (["--html", "-"], ["--html", "x", "-o", "x"]):
+        run = kscope("report", *words, "t.json", cwd=tmp_path)
+        assert run.returncode == 2
+        assert "Cannot write page and report to" in run.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_folder_without_rights(kscope, tmp_path):
+    (tmp_path / "t.json").write_text(json.dumps(SMALL))
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    run = kscope("report", "--html", closed / "p.html", "t.json", cwd=tmp_path)
+    assert run.returncode != 0
+    assert "Cannot create output: Permission denied" in run.stderr
+
+
+def test_a_page_is_there_whole_or_not_at_all(kscope, tmp_path):
+    (tmp_path / "t.json").write_text(json.dumps(SMALL))
+    (tmp_path / "p.html").write_text("what was there")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    run = kscope("report", "--html", "missing/p.html", "t.json", cwd=tmp_path)
+    assert run.returncode != 0 and run.stdout == ""
+    assert "missing/p.html" in run.stderr and "No such file or directory" in run.stderr
+    run = kscope("report", "--html", "/dev/full", "t.json", cwd=tmp_path)
+    assert run.returncode != 0 and "No space left on device" in run.stderr
+    # No room: a limit on the size of files stands for a full disk.
+    limited = subprocess.run(
+        ["sh", "-c", 'trap "" XFSZ; ulimit -f 8; exec "$0" report --html p.html t.json', PROGRAM],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert limited.returncode != 0
+    assert "p.html" in limited.stderr and "File too large" in limited.stderr
+    assert (tmp_path / "p.html").read_text() == "what was there"
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_nothing_and_half_a_trace(page, tmp_path):
+    assert page(trace(tmp_path, [])).blocks["timeline"]["tracks"] == []
+    whole = lzma.decompress((DATA / "A.channels_last.bad.pt.trace.json.xz").read_bytes())
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(whole[: len(whole) // 3])
+    written = page(cut)
+    assert written.blocks["report"]["inputs"][0]["status"] == "truncated"
+    assert sum(track["events"] for track in written.blocks["timeline"]["tracks"]) > 1000
