@@ -238,6 +238,47 @@ static enum ks_status export_to(struct ks_report *report, const struct ks_export
     return status;
 }
 
+static enum ks_status write_page(struct ks_report *report, const char *path, struct ks_err *err)
+{
+    static const struct ks_page_options defaults;
+    enum ks_status status = ks_page_can_write(err);
+    if (status != KS_OK) {
+        return status;
+    }
+    FILE *file = fopen(path, "wbe");
+    if (!file) {
+        return fail_file(err, path);
+    }
+    status = ks_report_write_page(report, &defaults, write_to_file, file, err);
+    if (fclose(file) != 0 && status == KS_OK) {
+        status = fail_file(err, path);
+    }
+    return status;
+}
+
+static PyObject *html(struct report_object *self, PyObject *arguments)
+{
+    PyObject *path = NULL;
+    if (!PyArg_ParseTuple(arguments, "O&:html", PyUnicode_FSConverter, &path)) {
+        return NULL;
+    }
+    if (!begin_use(self)) {
+        Py_DECREF(path);
+        return NULL;
+    }
+    struct ks_err err = {0};
+    enum ks_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = write_page(self->report, PyBytes_AS_STRING(path), &err);
+    Py_END_ALLOW_THREADS;
+    self->is_busy = false;
+    Py_DECREF(path);
+    if (status == KS_ERR_UNSUPPORTED) {
+        return ks_engine_refuse(PyExc_NotImplementedError, "%s", err.message);
+    }
+    return status == KS_OK ? Py_NewRef(Py_None) : ks_engine_raise(&err);
+}
+
 static PyObject *export_file(struct report_object *self, PyObject *arguments, PyObject *keywords)
 {
     static const char *const names[] = {"path", "format", "table", "weight", NULL};
@@ -364,6 +405,9 @@ static PyMethodDef methods[] = {
     {"export", (PyCFunction)(void (*)(void))export_file, METH_VARARGS | METH_KEYWORDS,
      "export($self, path, format, *, table=None, weight='self_cpu')\n--\n\n"
      "Writes a file for other programs (docs/export.md). After an error it holds anything."},
+    {"html", (PyCFunction)(void (*)(void))html, METH_VARARGS,
+     "html($self, path, /)\n--\n\n"
+     "Writes the report as one page. After an error the file holds anything."},
     {"columns", (PyCFunction)(void (*)(void))columns, METH_VARARGS,
      "columns($self, table, /)\n--\n\n"
      "A table as a capsule of Arrow's C stream interface, which holds a copy of all rows."},

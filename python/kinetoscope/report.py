@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from kinetoscope import _engine
@@ -188,15 +188,16 @@ class Report:
         `table`: which, for csv, parquet and arrow. `weight`: of folded stacks, self_cpu (ns),
         device (ns), functions (ns) or samples. OSError, ValueError.
         """
-        path = os.fspath(path)
-        temporary = f"{path}.{os.getpid()}.tmp"
-        try:
-            self._open.export(temporary, format, table=table, weight=weight)
-            os.replace(temporary, path)
-        finally:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
-        return path
+        return _write_whole(
+            path, lambda file: self._open.export(file, format, table=table, weight=weight)
+        )
+
+    def html(self, path: _Path) -> str:
+        """Writes the report as one page for a browser, which needs nothing else (docs/page.md),
+        whole or not at all. Returns its path. OSError; NotImplementedError when kinetoscope was
+        built without Node.js.
+        """
+        return _write_whole(path, self._open.html)
 
     def columns(self, table: str = "operators") -> Columns:
         """A table of docs/export.md by columns, for numpy and what takes Arrow. ValueError lists
@@ -240,6 +241,18 @@ class Report:
         from html import escape
 
         return f"<pre>{escape(str(self))}</pre>"
+
+
+def _write_whole(path: _Path, write: Callable[[str], None]) -> str:
+    path = os.fspath(path)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    return path
 
 
 def _as_operator(region: Row) -> Row:

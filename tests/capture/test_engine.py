@@ -77,6 +77,15 @@ def test_exports_are_files_of_the_program(ks, tmp_path):
     assert not list(tmp_path.glob("no.csv*"))
 
 
+def test_page_is_that_of_the_program(ks, tmp_path):
+    ours = ks.open(TRACE).html(tmp_path / "ours.html")
+    run("report", "--html", tmp_path / "theirs.html", TRACE)
+    assert pathlib.Path(ours).read_bytes() == (tmp_path / "theirs.html").read_bytes()
+    with pytest.raises(OSError, match="nowhere"):
+        ks.open(TRACE).html("/proc/nowhere/x.html")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ours.html", "theirs.html"]
+
+
 TABLES = ("events", "operators", "steps", "findings", "string", "kernels", "devices")
 
 
