@@ -146,6 +146,7 @@ bench: build ## time the report and the recorders against their peers, quick siz
 	@$(PYTHON) bench/instructions.py
 	@$(PYTHON) bench/advice_share.py
 	@$(PYTHON) bench/growth.py
+	@$(PYTHON) bench/page.py
 	@$(PYTHON) bench/recorder_cost.py
 	@$(PYTHON) bench/function_profiler.py
 	@ninja -C build --quiet capture/libkscope_capture.so && $(PYTHON) bench/region_cost.py

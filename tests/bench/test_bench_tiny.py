@@ -53,6 +53,18 @@ def test_part_of_advice_is_measured(tmp_path):
     assert 0.1 < float(done.stdout.split()[2]) < 50
 
 
+def test_pages_are_measured(tmp_path):
+    command = [sys.executable, str(ROOT / "bench" / "page.py"), "--tiny"]
+    command += ["--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "built without Node.js" in done.stderr:
+        return
+    assert done.returncode == 0, done.stdout + done.stderr
+    *_, size, report, page, _, _ = done.stdout.splitlines()[1].split()
+    assert 0.1 < float(size) < 5
+    assert 0 <= float(report[:-1]) < 10 and 0 <= float(page[:-1]) < 10
+
+
 def test_growth_is_shown(tmp_path):
     command = [sys.executable, str(ROOT / "bench" / "growth.py"), "--tiny"]
     command += ["--folder", str(tmp_path)]
