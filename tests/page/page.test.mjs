@@ -47,12 +47,17 @@ before(async () => {
 });
 after(() => browser?.close());
 
+let shared; // a tab of its own for each test would take as long as the tests
+
 async function withTab(work, options) {
-  const opened = await openTab(browser, options);
+  const opened = options ? await openTab(browser, options) : (shared ??= await openTab(browser));
   try {
+    await opened.tab.emulateMedia({ media: null });
     await work(opened.tab, opened);
   } finally {
-    await opened.close();
+    if (options) {
+      await opened.close();
+    }
   }
 }
 
@@ -497,6 +502,22 @@ test('merged detail is said to be merged', () =>
     assert.match(await tab.innerText('.details'), /5 merged; the longest gives the name/);
   }));
 
+test('counters say their values at the pointer and in the table', () =>
+  withTab(async (tab, { open }) => {
+    const counter = { name: 'memory', unit: 'bytes', rank: 1, ts: [0, 20_000] };
+    const timeline = bigTimeline(1, 400);
+    timeline.counters = [{ ...counter, min: [1024, 2048], max: [1024, 4096] }];
+    await open(writePage({ report: smallReport(), timeline }).url + '#timeline');
+    await settle(tab);
+    const box = await tab.locator('canvas').boundingBox();
+    await tab.mouse.move(box.x + 300, box.y + 180);
+    assert.match(await tab.getAttribute('canvas', 'title'), /^memory at .* ms: 1.00 KiB$/);
+    await tab.mouse.move(box.x + box.width - 60, box.y + 180);
+    assert.match(await tab.getAttribute('canvas', 'title'), /2.00 KiB to 4.00 KiB$/);
+    await tab.click('summary:text("Tracks as a table")');
+    assert.match(await tab.innerText('.twin table'), /memory\s+rank 1\s+1.00 KiB to 4.00 KiB/);
+  }));
+
 test('a pan over a million spans costs at most 16 ms a frame for 95 % of frames', () =>
   withTab(async (tab, { open }) => {
     await open(writePage({ report: smallReport(), timeline: bigTimeline(20, 50_000) }).url);
@@ -567,6 +588,8 @@ test('a table of 100,000 rows draws only those in sight', () =>
 test('the page works inside of a sandboxed frame made from text', () =>
   withTab(async (tab, { noise }) => {
     const { html } = writePage({ report: smallReport(), timeline: bigTimeline(2, 100) });
+    await tab.goto('about:blank');
+    noise.length = 0;
     await tab.setContent('<iframe sandbox="allow-scripts" width="1000" height="700"></iframe>');
     await tab.evaluate(
       (text) => document.querySelector('iframe').setAttribute('srcdoc', text),
@@ -631,12 +654,15 @@ test('the focus is always visible, and the first key leads past the navigation',
     }
   }));
 
-test('in print the navigation is left out and the findings stay', () =>
-  withTab(async (tab, { open }) => {
-    await open(urlOf('gpu'));
-    await tab.emulateMedia({ media: 'print', colorScheme: 'dark' });
-    assert.equal(await tab.isVisible('nav'), false);
-    assert.equal(await tab.isVisible('.card'), true);
-    const paper = await tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    assert.equal(paper, 'rgb(255, 255, 255)');
-  }));
+test('in print the navigation is left out, and the paper is light', () =>
+  withTab(
+    async (tab, { open }) => {
+      await open(urlOf('gpu'));
+      await tab.emulateMedia({ media: 'print' });
+      assert.equal(await tab.isVisible('nav'), false);
+      assert.equal(await tab.isVisible('.card'), true);
+      const paper = await tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      assert.equal(paper, 'rgb(255, 255, 255)');
+    },
+    { colorScheme: 'dark' },
+  ));

@@ -15,6 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHECKS = pathlib.Path(__file__).with_name("page.test.mjs")
 DATA = ROOT / "tests" / "data"
+BUNDLE = pathlib.Path(os.environ.get("KSCOPE", "build/kscope")).resolve().parent / "web"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 
 INPUTS = {
@@ -113,7 +114,8 @@ def write_pages(folder):
             )
             (folder / f"{name}.{end}").write_text(run.stdout, encoding="utf-8")
         page = folder / f"{name}.html"
-        subprocess.run([program, "report", "--html", str(page), *paths], check=True)
+        command = [program, "report", "--html", str(page), *paths]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="session")
@@ -121,8 +123,7 @@ def results(tmp_path_factory):
     """(passed, text) of each test of page.test.mjs."""
     folder = tmp_path_factory.mktemp("pages")
     write_pages(folder)
-    build = pathlib.Path(os.environ["KSCOPE"]).resolve().parent
-    env = dict(os.environ, PAGES=str(folder), BUNDLE=str(build / "web"), CHROMIUM=CHROMIUM)
+    env = dict(os.environ, PAGES=str(folder), BUNDLE=str(BUNDLE), CHROMIUM=CHROMIUM)
     report = folder / "report.xml"
     command = ["node", "--test", "--test-reporter=junit", f"--test-reporter-destination={report}"]
     subprocess.run([*command, str(CHECKS)], env=env, cwd=ROOT, timeout=300)
@@ -134,7 +135,9 @@ def results(tmp_path_factory):
 
 
 needs_page = pytest.mark.skipif(
-    not (ROOT / "web/node_modules/playwright-core").is_dir() or not CHROMIUM,
+    not (ROOT / "web/node_modules/playwright-core").is_dir()
+    or not (BUNDLE / "page.js").exists()
+    or not CHROMIUM,
     reason="the page is built and tested with Node and Chromium, which are not here",
 )
 
