@@ -217,14 +217,14 @@ static void append_cut(struct ks_text *text, struct ks_arena *arena, struct ks_s
     text->failed |= !kept.ptr && name.len > 0;
 }
 
-/* "name: series", where there is such a one. False: no memory. */
+/* "name: series", where there is such a one; that of a metric is its unit. False: no memory. */
 static bool write_name(const struct ks_page_curve *curve, const struct ks_view *view,
                        struct ks_json *json, struct ks_text *text, struct ks_arena *arena)
 {
     struct ks_str series = ks_view_str(view, (struct ks_strid){curve->series});
     ks_text_reset(text);
     append_cut(text, arena, ks_view_str(view, (struct ks_strid){curve->name}));
-    if (series.len > 0) {
+    if (series.len > 0 && curve->series != curve->unit) {
         ks_text_append_str(text, KS_STR(": "));
         append_cut(text, arena, series);
     }

@@ -240,17 +240,53 @@ static enum ks_status set_names(struct ks_page_timeline *t, struct ks_err *err)
 
 /* ------------------------------------------------------------------ all of it */
 
-static void find_span(struct ks_page_timeline *t)
+static void widen(struct ks_page_timeline *t, int64_t start_ns, int64_t end_ns)
+{
+    t->start_ns = start_ns < t->start_ns ? start_ns : t->start_ns;
+    t->end_ns = end_ns > t->end_ns ? end_ns : t->end_ns;
+}
+
+/* Moments of a table without spans. */
+static enum ks_status widen_by_table(struct ks_page_timeline *t, enum ks_table_id table,
+                                     unsigned column, struct ks_err *err)
+{
+    struct ks_scan scan;
+    uint64_t row = 0;
+    size_t count = 0;
+    enum ks_status status;
+    ks_scan_open(&scan, t->view->trace, table, KS_COLUMN_BIT(column), 0,
+                 ks_trace_rows(t->view->trace, table));
+    while ((status = ks_scan_next(&scan, &row, &count, err)) == KS_OK) {
+        const int64_t *start_ns = scan.cols[column];
+        for (size_t i = 0; i < count; i++) {
+            widen(t, start_ns[i], start_ns[i]);
+        }
+    }
+    ks_scan_close(&scan);
+    return status == KS_END ? KS_OK : status;
+}
+
+/* Steps may end behind all rows, and a recording may have curves alone. */
+static enum ks_status find_span(struct ks_page_timeline *t, struct ks_err *err)
 {
     const struct ks_facts *facts = t->view->facts;
-    ks_trace_span(t->view->trace, &t->start_ns, &t->end_ns);
+    const struct ks_trace *trace = t->view->trace;
+    t->start_ns = INT64_MAX;
+    t->end_ns = INT64_MIN;
+    if (ks_trace_rows(trace, KS_TABLE_slice) > 0 || ks_trace_rows(trace, KS_TABLE_gpu) > 0) {
+        ks_trace_span(trace, &t->start_ns, &t->end_ns);
+    }
     for (size_t i = 0; i < facts->step_count; i++) {
-        int64_t end_ns = ks_sum_add(facts->steps[i].start_ns, facts->steps[i].dur_ns);
-        t->start_ns =
-            facts->steps[i].start_ns < t->start_ns ? facts->steps[i].start_ns : t->start_ns;
-        t->end_ns = end_ns > t->end_ns ? end_ns : t->end_ns;
+        widen(t, facts->steps[i].start_ns,
+              ks_sum_add(facts->steps[i].start_ns, facts->steps[i].dur_ns));
+    }
+    KS_TRY(widen_by_table(t, KS_TABLE_mark, KS_MARK_COL_start_ns, err));
+    KS_TRY(widen_by_table(t, KS_TABLE_memory, KS_MEMORY_COL_start_ns, err));
+    if (t->start_ns > t->end_ns) {
+        t->start_ns = t->end_ns = 0;
     }
     t->rest_ns = ks_sum_sub(t->end_ns, t->start_ns) / KS_REST_PARTS + 1;
+    return KS_OK;
 }
 
 static enum ks_status gather(struct ks_page_timeline *t, struct ks_err *err)
@@ -281,7 +317,7 @@ enum ks_status ks_page_timeline_init(struct ks_page_timeline *timeline, const st
 {
     *timeline = (struct ks_page_timeline){.view = view};
     ks_page_names_init(&timeline->names, true);
-    find_span(timeline);
+    KS_TRY(find_span(timeline, err));
     ks_page_curves_init(&timeline->counters, timeline->start_ns, timeline->end_ns);
     return gather(timeline, err);
 }

@@ -502,6 +502,22 @@ test('merged detail is said to be merged', () =>
     assert.match(await tab.innerText('.details'), /5 merged; the longest gives the name/);
   }));
 
+test('counters say their values at the pointer and in the table', () =>
+  withTab(async (tab, { open }) => {
+    const counter = { name: 'memory', unit: 'bytes', rank: 1, ts: [0, 20_000] };
+    const timeline = bigTimeline(1, 400);
+    timeline.counters = [{ ...counter, min: [1024, 2048], max: [1024, 4096] }];
+    await open(writePage({ report: smallReport(), timeline }).url + '#timeline');
+    await settle(tab);
+    const box = await tab.locator('canvas').boundingBox();
+    await tab.mouse.move(box.x + 300, box.y + 180);
+    assert.match(await tab.getAttribute('canvas', 'title'), /^memory at .* ms: 1.00 KiB$/);
+    await tab.mouse.move(box.x + box.width - 60, box.y + 180);
+    assert.match(await tab.getAttribute('canvas', 'title'), /2.00 KiB to 4.00 KiB$/);
+    await tab.click('summary:text("Tracks as a table")');
+    assert.match(await tab.innerText('.twin table'), /memory\s+rank 1\s+1.00 KiB to 4.00 KiB/);
+  }));
+
 test('a pan over a million spans costs at most 16 ms a frame for 95 % of frames', () =>
   withTab(async (tab, { open }) => {
     await open(writePage({ report: smallReport(), timeline: bigTimeline(20, 50_000) }).url);

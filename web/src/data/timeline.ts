@@ -93,7 +93,9 @@ export interface Counter {
   readonly ts: Float64Array;
   readonly min: readonly number[];
   readonly max: readonly number[];
+  readonly least: number;
   readonly top: number;
+  /** Where its axis begins: at 0, or below it. */
   readonly bottom: number;
 }
 
@@ -377,6 +379,7 @@ function lowerBound<T>(rows: readonly T[], isAtOrAfter: (row: T) => boolean): nu
 }
 
 function decodeCounter(raw: RawCounter): Counter {
+  const least = raw.min.reduce((a, b) => Math.min(a, b), Infinity);
   return {
     name: raw.name,
     rank: raw.rank ?? null,
@@ -384,11 +387,9 @@ function decodeCounter(raw: RawCounter): Counter {
     ts: undelta(raw.ts),
     min: raw.min,
     max: raw.max,
+    least,
     top: raw.max.reduce((a, b) => Math.max(a, b), -Infinity),
-    bottom: Math.min(
-      0,
-      raw.min.reduce((a, b) => Math.min(a, b), Infinity),
-    ),
+    bottom: Math.min(0, least),
   };
 }
 

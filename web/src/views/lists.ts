@@ -414,7 +414,9 @@ const RECORDED: readonly List[] = [
     intro: '',
     columns: [
       name(),
-      word('thread'),
+      word('rank'),
+      word('tid', 'thread'),
+      word('thread', 'thread name'),
       { key: 'place', title: 'line', value: (row) => lineOf(row as Place) },
       count('self_samples', 'self'),
       share('self_share', 'share'),

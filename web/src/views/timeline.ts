@@ -1,9 +1,9 @@
 // The timeline: toolbar, canvas, details of the selected span, and a table of what is in view.
 import type { App, View, ViewKind } from '../app';
-import type { Flow, Piece, Span, Timeline } from '../data/timeline';
+import type { Flow, Piece, Span, Timeline, Track } from '../data/timeline';
 import { firstAbove, spanAt } from '../data/timeline';
 import { absent, button, clear, h, plainTable, twin } from '../dom';
-import { formatCount, formatMoment, formatTime } from '../format';
+import { formatAs, formatCount, formatMoment, formatTime } from '../format';
 import { Camera } from '../timeline/camera';
 import { paint, type Painted, type Scene, xToTime } from '../timeline/paint';
 import { LANE_HEIGHT, laneTop, Rows, RULER_HEIGHT } from '../timeline/rows';
@@ -195,22 +195,31 @@ class TimelinePanel {
   }
 
   private tracksTwin(): HTMLElement {
+    const unfold = (track: Track) =>
+      button('Fold or unfold', () => {
+        this.rows.toggle(track);
+        this.scrollTo(this.rows.of(track)?.top ?? 0);
+        this.redraw();
+      });
+    const ofRank = (rank: number | null) => (rank === null ? '' : `rank ${rank}`);
     return twin('Tracks as a table', () =>
       plainTable(
         'Tracks of the timeline',
-        [{ title: 'track' }, { title: 'of' }, { title: 'spans', isNumber: true }, { title: '' }],
-        this.timeline.tracks.map((track) => [
-          track.name,
-          [track.rank === null ? '' : `rank ${track.rank}`, track.process]
-            .filter(Boolean)
-            .join(', '),
-          formatCount(track.events),
-          button('Fold or unfold', () => {
-            this.rows.toggle(track);
-            this.scrollTo(this.rows.of(track)?.top ?? 0);
-            this.redraw();
-          }),
-        ]),
+        [{ title: 'track' }, { title: 'of' }, { title: 'holds', isNumber: true }, { title: '' }],
+        [
+          ...this.timeline.tracks.map((track) => [
+            track.name,
+            [ofRank(track.rank), track.process].filter(Boolean).join(', '),
+            `${formatCount(track.events)} spans`,
+            unfold(track),
+          ]),
+          ...this.timeline.counters.map((counter) => [
+            counter.name,
+            ofRank(counter.rank),
+            `${formatAs(counter.least, counter.unit)} to ${formatAs(counter.top, counter.unit)}`,
+            '',
+          ]),
+        ],
       ),
     );
   }
@@ -606,6 +615,7 @@ class TimelinePanel {
   private onMove(event: PointerEvent): void {
     if (!this.drag) {
       this.hover(this.spanAtPoint(event.offsetX, event.offsetY));
+      this.hoverCounter(event.offsetX, event.offsetY);
       return;
     }
     const dx = event.clientX - this.drag.x;
@@ -651,6 +661,20 @@ class TimelinePanel {
       ? `${shortName(this.timeline.nameOf(span))}: ${formatTime(span.endNs - span.startNs)}`
       : '';
     this.redraw();
+  }
+
+  /** Says the value of a counter at the pointer. */
+  private hoverCounter(x: number, y: number): void {
+    const counter = this.rows.at(y - RULER_HEIGHT + this.scrollY)?.counter;
+    if (!counter) {
+      return;
+    }
+    const ns = xToTime(this.scene(), x);
+    const i = firstAbove(counter.ts, ns) - 1;
+    const least = formatAs(counter.min[i], counter.unit);
+    const most = formatAs(counter.max[i], counter.unit);
+    const value = least === most ? most : `${least} to ${most}`;
+    this.canvas.element.title = i < 0 ? '' : `${counter.name} at ${formatMoment(ns)}: ${value}`;
   }
 
   private onKey(event: KeyboardEvent): void {
