@@ -246,23 +246,37 @@ static void widen(struct ks_page_timeline *t, int64_t start_ns, int64_t end_ns)
     t->end_ns = end_ns > t->end_ns ? end_ns : t->end_ns;
 }
 
-/* Moments of a table without spans. */
-static enum ks_status widen_by_table(struct ks_page_timeline *t, enum ks_table_id table,
-                                     unsigned column, struct ks_err *err)
+/* Only what is drawn counts: of marks counters, not the instants at which a profiler ended. */
+static enum ks_status widen_by_counters(struct ks_page_timeline *t, struct ks_err *err)
 {
-    struct ks_scan scan;
-    uint64_t row = 0;
-    size_t count = 0;
+    struct ks_mark_scan scan;
     enum ks_status status;
-    ks_scan_open(&scan, t->view->trace, table, KS_COLUMN_BIT(column), 0,
-                 ks_trace_rows(t->view->trace, table));
-    while ((status = ks_scan_next(&scan, &row, &count, err)) == KS_OK) {
-        const int64_t *start_ns = scan.cols[column];
-        for (size_t i = 0; i < count; i++) {
-            widen(t, start_ns[i], start_ns[i]);
+    ks_mark_scan_open(&scan, t->view->trace,
+                      KS_COLUMN_BIT(KS_MARK_COL_start_ns) | KS_COLUMN_BIT(KS_MARK_COL_flags), 0,
+                      ks_trace_rows(t->view->trace, KS_TABLE_mark));
+    while ((status = ks_mark_scan_next(&scan, err)) == KS_OK) {
+        for (size_t i = 0; i < scan.count; i++) {
+            if (scan.col.flags[i] & KS_MARK_COUNTER) {
+                widen(t, scan.col.start_ns[i], scan.col.start_ns[i]);
+            }
         }
     }
-    ks_scan_close(&scan);
+    ks_mark_scan_close(&scan);
+    return status == KS_END ? KS_OK : status;
+}
+
+static enum ks_status widen_by_memory(struct ks_page_timeline *t, struct ks_err *err)
+{
+    struct ks_memory_scan scan;
+    enum ks_status status;
+    ks_memory_scan_open(&scan, t->view->trace, KS_COLUMN_BIT(KS_MEMORY_COL_start_ns), 0,
+                        ks_trace_rows(t->view->trace, KS_TABLE_memory));
+    while ((status = ks_memory_scan_next(&scan, err)) == KS_OK) {
+        for (size_t i = 0; i < scan.count; i++) {
+            widen(t, scan.col.start_ns[i], scan.col.start_ns[i]);
+        }
+    }
+    ks_memory_scan_close(&scan);
     return status == KS_END ? KS_OK : status;
 }
 
@@ -280,8 +294,8 @@ static enum ks_status find_span(struct ks_page_timeline *t, struct ks_err *err)
         widen(t, facts->steps[i].start_ns,
               ks_sum_add(facts->steps[i].start_ns, facts->steps[i].dur_ns));
     }
-    KS_TRY(widen_by_table(t, KS_TABLE_mark, KS_MARK_COL_start_ns, err));
-    KS_TRY(widen_by_table(t, KS_TABLE_memory, KS_MEMORY_COL_start_ns, err));
+    KS_TRY(widen_by_counters(t, err));
+    KS_TRY(widen_by_memory(t, err));
     if (t->start_ns > t->end_ns) {
         t->start_ns = t->end_ns = 0;
     }
