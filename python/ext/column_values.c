@@ -73,7 +73,7 @@ static int add_numbers(struct column *column, const struct ArrowArray *array)
 static double number_at(const struct column *column, const struct ArrowArray *array, int64_t row)
 {
     if (!is_known(array, row)) {
-        return NAN;
+        return (double)NAN;
     }
     const void *values = array->buffers[VALUES];
     return column->format == 'g' ? ((const double *)values)[row]
