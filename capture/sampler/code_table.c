@@ -48,13 +48,14 @@ void ks_code_table_release(struct ks_code_table *table)
     *table = (struct ks_code_table){0};
 }
 
-void ks_code_table_reset(struct ks_code_table *table, bool is_new_recording)
+void ks_code_table_reset(struct ks_code_table *table, uint32_t generation)
 {
     if (table->code_count > 0 && madvise(table->codes, CODES_SIZE, MADV_DONTNEED) != 0) {
         memset(table->codes, 0, CODES_SIZE);
     }
     table->code_count = 0;
-    table->last_id = is_new_recording ? 0 : table->last_id;
+    table->last_id = table->generation == generation ? table->last_id : 0;
+    table->generation = generation;
     ks_id_map_reset(&table->places);
 }
 
@@ -205,7 +206,7 @@ static bool add_code(struct ks_code_table *table, const struct ks_code_reading *
         .file = ks_capture_string(reading->file, reading->file_len),
         .first_line = reading->header.first_line,
     };
-    if (!ks_capture_item(KS_WIRE_CODE, &item, sizeof(item))) {
+    if (!ks_capture_item_of(table->generation, KS_WIRE_CODE, &item, sizeof(item))) {
         return false;
     }
     table->code_count += code->header.address == 0;

@@ -53,6 +53,7 @@ struct ks_code_table {
     const struct ks_python_layout *layout;
     struct ks_code *codes;
     uint32_t code_count;
+    uint32_t generation; /* of the recorder's file that ids are of */
     uint32_t last_id;
     struct ks_id_map places;
 };
@@ -60,7 +61,7 @@ struct ks_code_table {
 bool ks_code_table_init(struct ks_code_table *table, const struct ks_python_layout *layout);
 void ks_code_table_release(struct ks_code_table *table);
 /* Forgets all; ids go on, unless the recording is another one. */
-void ks_code_table_reset(struct ks_code_table *table, bool is_new_recording);
+void ks_code_table_reset(struct ks_code_table *table, uint32_t generation);
 bool ks_code_table_is_full(const struct ks_code_table *table);
 
 /* Takes the words out of the object's first KS_PYTHON_CODE_SIZE bytes. False: it is no code. */

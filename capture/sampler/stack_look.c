@@ -33,9 +33,9 @@ void ks_stack_look_release(struct ks_stack_look *look)
     ks_id_map_release(&look->stacks);
 }
 
-void ks_stack_look_reset(struct ks_stack_look *look)
+void ks_stack_look_reset(struct ks_stack_look *look, uint32_t generation)
 {
-    ks_code_table_reset(&look->codes, true);
+    ks_code_table_reset(&look->codes, generation);
     ks_id_map_reset(&look->stacks);
     look->last_stack = 0;
 }
@@ -44,7 +44,7 @@ void ks_stack_look_reset(struct ks_stack_look *look)
 static void make_room(struct ks_stack_look *look)
 {
     if (ks_code_table_is_full(&look->codes) || ks_id_map_is_full(&look->stacks)) {
-        ks_code_table_reset(&look->codes, false);
+        ks_code_table_reset(&look->codes, look->codes.generation);
         ks_id_map_reset(&look->stacks);
     }
 }
@@ -234,7 +234,8 @@ static uint32_t intern_stack(struct ks_stack_look *look)
         uint32_t found = ks_id_map_find(&look->stacks, stack, code, line);
         if (found == 0) {
             struct ks_wire_stack item = {look->last_stack + 1, stack, code, line};
-            if (!ks_capture_item(KS_WIRE_STACK, &item, sizeof(item))) {
+            uint32_t generation = look->codes.generation;
+            if (!ks_capture_item_of(generation, KS_WIRE_STACK, &item, sizeof(item))) {
                 return 0;
             }
             found = ++look->last_stack;

@@ -33,8 +33,8 @@ struct ks_stack_look {
 /* The struct is large: map it. `layout` must stay. False: no memory. */
 bool ks_stack_look_init(struct ks_stack_look *look, const struct ks_python_layout *layout);
 void ks_stack_look_release(struct ks_stack_look *look);
-/* Before the first look at another recording. */
-void ks_stack_look_reset(struct ks_stack_look *look);
+/* Before the first look for another recording, which is the recorder's file of that generation. */
+void ks_stack_look_reset(struct ks_stack_look *look, uint32_t generation);
 
 /* The first half of it, for the self-check: `look->reader.frames` and `look->headers`, one try. */
 enum ks_frames_state ks_stack_look_frames(struct ks_stack_look *look,

@@ -84,10 +84,17 @@ static bool read_cpu(uint64_t tid, uint64_t *cpu_ns)
     return true;
 }
 
+/* Its stack is one of this recording: a child, whose file begins with the first item of any thread,
+ * and who stops and starts recording may have got another meanwhile. */
+static void write_sample(const struct ks_wire_sample *sample)
+{
+    (void)ks_capture_item_of(sampler.generation, KS_WIRE_SAMPLE, sample, sizeof(*sample));
+}
+
 static void write_idle(struct ks_sampled_thread *thread)
 {
     if (thread->idle.weight > 0) {
-        (void)ks_capture_item(KS_WIRE_SAMPLE, &thread->idle, sizeof(thread->idle));
+        write_sample(&thread->idle);
         thread->idle.weight = 0;
     }
 }
@@ -151,7 +158,7 @@ static void look_at_running(struct ks_sampled_thread *thread)
     thread->stack = stack;
     thread->flags = holds_gil ? KS_WIRE_SAMPLE_HOLDS_GIL : 0;
     struct ks_wire_sample sample = sample_of(thread, was_seen ? KS_WIRE_SAMPLE_RUNNING : 0);
-    (void)ks_capture_item(KS_WIRE_SAMPLE, &sample, sizeof(sample));
+    write_sample(&sample);
     add(&sampler.counts.samples, 1);
 }
 
@@ -192,7 +199,7 @@ static void list_threads(int64_t now)
 static void begin_recording(uint32_t generation)
 {
     sampler.generation = generation;
-    ks_stack_look_reset(sampler.look);
+    ks_stack_look_reset(sampler.look, generation);
     for (uint32_t i = 0; i < sampler.threads.end; i++) {
         struct ks_sampled_thread *thread = &sampler.threads.threads[i];
         thread->stack = 0;
@@ -375,7 +382,7 @@ int ks_stack_sampler_start(const struct ks_python_layout *layout, uint32_t rate_
     sampler.layout = *layout;
     sampler.rate_hz = rate_hz;
     sampler.interval_ns = NS_PER_S / rate_hz;
-    sampler.generation = ks_capture_generation();
+    sampler.generation = 0; /* of no recording: the first look begins one */
     sampler.listed_ns = sampler.told_ns = 0;
     reset_counts();
     if (sem_init(&sampler.wake, 0, 0) != 0 || !take_memory()) {

@@ -69,6 +69,11 @@ KS_CAPTURE_API void ks_capture_note(uint32_t key, uint32_t text);
 
 /* Writes one item from any thread, at most 4096 bytes of payload. False: lost, and counted. */
 KS_CAPTURE_API bool ks_capture_item(enum ks_wire_item_kind kind, const void *payload, size_t size);
+/* The same, but into the file of this generation alone: for items that go by numbers which the
+ * caller gives out anew in each file. False also when it is another one, and nothing is lost then.
+ */
+KS_CAPTURE_API bool ks_capture_item_of(uint32_t generation, enum ks_wire_item_kind kind,
+                                       const void *payload, size_t size);
 
 /* A fresh slot of nodes for the calling thread, whose payload it may change for ever; NULL: no
  * room. `index` is its number in the file. It stays mapped after a stop, but not over a fork. */

@@ -152,6 +152,48 @@ def test_a_forked_child_goes_on(program):
     assert child.threads == {next(iter({s.tid for s in child.samples})): "MainThread"}
 
 
+def test_a_child_whose_sampler_speaks_first(snippet, tmp_path):
+    """Its file begins with the first item of any thread; here that is a code object's, since the
+    names of threads come late. Numbers of code objects and stacks must not begin anew in it."""
+    snippet(
+        """
+        import threading
+        from _kscope_sampler import StackSampler, start_recording, stop_recording
+
+        current = threading.current_thread
+
+        def late():
+            time.sleep(0.1)
+            return current()
+
+        def spin():
+            until = time.thread_time() + 0.2
+            while time.thread_time() < until:
+                pass
+
+        start_recording(os.environ["OUT"])
+        sampler = StackSampler(1000)
+        sampler.start()
+        spin()
+        threading.current_thread = late
+        pid = os.fork()
+        spin()
+        if pid == 0:
+            StackSampler().stop()
+            stop_recording()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        sampler.stop()
+        stop_recording()
+        print(json.dumps(0))
+        """
+    )
+    paths = list(tmp_path.glob("*.ksrec"))
+    assert len(paths) == 2
+    for path in paths:  # what reads them refuses a number that is given twice
+        assert functions_of(sampled_stacks.read(path)) >= {"spin", "<module>"}
+
+
 def test_loader_workers_go_on(built, snippet, tmp_path):
     """Workers end without a word; what they wrote is there."""
     if built[0] != sys.executable:

@@ -3,8 +3,11 @@ Method: instructions that callgrind counts, which no other load changes, of `rep
 shape of tools/gen_shapes.py in two sizes, less those of a trace with one event. Work that grows
 with the square shows when a pair of events costs a twentieth of an instruction."""
 
+import functools
+import pathlib
 import re
 import subprocess
+import tempfile
 
 import gen_shapes
 import pytest
@@ -32,14 +35,22 @@ def instructions(*arguments):
     return int(re.search(r"Collected : (\d+)", done.stderr).group(1))
 
 
+def work(folder, name, events, command, *words):
+    path = folder / f"{name}.{events}"
+    gen_shapes.write(name, events, path)
+    return instructions(command, "--json", path, *words)
+
+
+@functools.cache
+def work_of_one(command, *words):
+    with tempfile.TemporaryDirectory() as folder:
+        return work(pathlib.Path(folder), "names", 1, command, *words)
+
+
 def growth(tmp_path, name, events, command, *words):
     """How many times the work ten times the events are."""
-    counts = []
-    for shape, count in (("names", 1), (name, events), (name, 10 * events)):
-        path = tmp_path / f"{shape}.{count}"
-        gen_shapes.write(shape, count, path)
-        counts.append(instructions(command, "--json", path, *words))
-    start, small, large = counts
+    small, large = (work(tmp_path, name, count, command, *words) for count in (events, 10 * events))
+    start = work_of_one(command, *words)
     return (large - start) / (small - start)
 
 

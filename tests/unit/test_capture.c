@@ -208,6 +208,29 @@ static void test_names_keep_their_ids(void **state)
     close_recording(&recording);
 }
 
+/* Items that go by numbers of one file do not get into the next one, and are not lost there. */
+static void test_items_of_one_file(void **state)
+{
+    (void)state;
+    begin(0);
+    uint32_t first = ks_capture_generation();
+    assert_true(ks_capture_item_of(first, KS_WIRE_NOTE, "ours", 4));
+    ks_capture_stop();
+    assert_false(ks_capture_item_of(first, KS_WIRE_NOTE, "late", 4));
+    struct recording recording = open_recording();
+    assert_int_equal(count_items(&recording, KS_WIRE_NOTE, "ours", 4), 1);
+    close_recording(&recording);
+    begin(0);
+    assert_false(ks_capture_item_of(first, KS_WIRE_NOTE, "late", 4));
+    assert_true(ks_capture_item_of(ks_capture_generation(), KS_WIRE_NOTE, "ours", 4));
+    ks_capture_stop();
+    recording = open_recording();
+    assert_int_equal(count_items(&recording, KS_WIRE_NOTE, "ours", 4), 1);
+    assert_int_equal(count_items(&recording, KS_WIRE_NOTE, "late", 4), 0);
+    assert_int_equal(recording.header->items_lost, 0);
+    close_recording(&recording);
+}
+
 static void test_items(void **state)
 {
     (void)state;
@@ -389,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_checksums),
         cmocka_unit_test(test_header),
         cmocka_unit_test(test_names_keep_their_ids),
+        cmocka_unit_test(test_items_of_one_file),
         cmocka_unit_test(test_items),
         cmocka_unit_test(test_limit_counts_what_is_lost),
         cmocka_unit_test(test_nodes),
