@@ -19,12 +19,12 @@ configure = @test -f $(1)/build.ninja || { echo "configuring $(1)/"; \
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch \
-	test-all test-asan tsan torture bless golden-rules fuzz fuzz-long fuzz-smoke bench bench-full \
-	bench-compare format format-check tidy layers docs ci device-bundle device-test faults \
-	faults-gpu clean
+	test-all test-asan tsan torture bless golden-rules fuzz fuzz-long fuzz-smoke bench \
+	bench-recorders bench-full bench-compare format format-check tidy layers docs ci \
+	device-bundle device-test faults faults-gpu clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install everything that any target needs, except for bench
 	@tools/setup.sh ci
@@ -140,13 +140,15 @@ fuzz-smoke: build-fuzz ## replay the corpus of every fuzz target once
 
 ## Measuring
 
-bench: build ## time the report and the recorders against their peers, quick sizes
+bench: build ## time reading, the report and the page against their peers, quick sizes
 	@tools/setup.sh bench
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/instructions.py
 	@$(PYTHON) bench/advice_share.py
 	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/page.py
+
+bench-recorders: build ## what recording costs: regions, functions, samples, monitor, and peers
 	@$(PYTHON) bench/recorder_cost.py
 	@$(PYTHON) bench/function_profiler.py
 	@ninja -C build --quiet capture/libkscope_capture.so && $(PYTHON) bench/region_cost.py
@@ -156,7 +158,7 @@ bench: build ## time the report and the recorders against their peers, quick siz
 	@tools/setup.sh peers
 	@$(PYTHON) bench/peers_python.py
 
-bench-full: build ## the same at full size, medians of five
+bench-full: build ## make bench at full size, medians of five
 	@tools/setup.sh bench
 	@$(PYTHON) bench/run.py --full
 

@@ -16,6 +16,8 @@ enum {
     ROWS_PER_CHUNK_MAX = 65536,
     CHUNKS_IN_MEMORY = 64, /* what scans pin at once, and some to work with */
     BYTES_PER_CELL = 8,
+    OTHERS_PART = 16, /* of the JSON: strings, facts, windows; a seventeenth was measured */
+    OTHERS_LEAST = 32 * 1024 * 1024,
 };
 
 /* ------------------------------------------------------------------ memory */
@@ -34,13 +36,23 @@ static uint32_t rows_per_chunk(const struct ks_report_options *options)
     return rows;
 }
 
+/* What strings, facts and windows of an input of so many bytes (0: unknown) leave of the memory, at
+ * most five eighths of it. An eighth in any case: fewer chunks than scans pin would be none. */
+static uint64_t memory_for_tables(uint64_t memory, uint64_t bytes)
+{
+    uint64_t others = bytes / OTHERS_PART + OTHERS_LEAST;
+    uint64_t left = memory > others ? memory - others : 0;
+    uint64_t most = memory / 8 * 5;
+    left = left < memory / 8 ? memory / 8 : left;
+    return left < most ? left : most;
+}
+
 /* Tables take a quarter of the JSON and, with all that is computed, never as much as it has bytes:
- * an input below the limit needs none, and the faster store. Of a larger one tables get five
- * eighths of the memory; strings, facts and windows take a seventh of what tables would. */
+ * an input below the limit needs none, and the faster store. */
 uint64_t ks_report_choose_memory(struct ks_report_options *options, uint64_t bytes)
 {
     uint64_t memory = options->memory_bytes_max ? options->memory_bytes_max : ks_memory_size() / 2;
-    uint64_t for_chunks = memory / 8 * 5;
+    uint64_t for_chunks = memory_for_tables(memory, bytes);
     if (options->chunk_bytes_max != 0) {
         return options->chunk_bytes_max;
     }
