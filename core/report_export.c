@@ -127,22 +127,35 @@ enum ks_status ks_export_write(struct ks_report *report, const struct ks_export_
     return status;
 }
 
-enum ks_status ks_export_stream(struct ks_report *report, const char *table,
+/* Columns in memory are those of the Arrow file. */
+static enum ks_status check_columns(const char *table, struct ks_err *err)
+{
+    const struct ks_export_options options = {.format = KS_EXPORT_ARROW, .table = table};
+    return ks_export_check(&options, err);
+}
+
+enum ks_status ks_export_stream(struct ks_report *report, const char *table, const char *column,
                                 struct ArrowArrayStream *out, struct ks_err *err)
 {
-    struct ks_export_options options = {.format = KS_EXPORT_ARROW, .table = table};
-    KS_TRY(ks_export_check(&options, err));
+    KS_TRY(check_columns(table, err));
     struct ks_locale_c locale;
     ks_locale_c_enter(&locale);
-    enum ks_status status = ks_arrow_stream_open(ks_report_view(report), &options, out, err);
+    enum ks_status status = ks_arrow_stream_open(ks_report_view(report), table, column, out, err);
     if (ks_report_must_reread(report, status)) {
         status = ks_report_reread(report, err);
         if (status == KS_OK) {
-            status = ks_arrow_stream_open(ks_report_view(report), &options, out, err);
+            status = ks_arrow_stream_open(ks_report_view(report), table, column, out, err);
         }
     }
     ks_locale_c_leave(&locale);
     return status;
+}
+
+enum ks_status ks_export_schema(struct ks_report *report, const char *table,
+                                struct ArrowSchema *out, struct ks_err *err)
+{
+    KS_TRY(check_columns(table, err));
+    return ks_arrow_stream_describe(ks_report_view(report), table, out, err);
 }
 
 enum ks_status ks_export_write_file(struct ks_report *report,

@@ -601,39 +601,32 @@ void ks_capture_event_slow(struct ks_capture_lane *window, uint64_t tick, uint64
     errno = error;
 }
 
-/* Inside of the lock. */
-static bool put_item(enum ks_wire_item_kind kind, const void *payload, size_t size)
+/* Into the file of a generation, or of any. Being ready may begin a file, and that is another one. */
+static bool put_item(const uint32_t *of, enum ks_wire_item_kind kind, const void *payload,
+                     size_t size)
 {
-    bool is_there = atomic_load(&is_on) && ks_items_put(&items, kind, payload, size);
-    if (!is_there && atomic_load(&is_on)) {
-        ks_recording_file_header(&file)->items_lost++;
+    int error = errno;
+    bool is_there = false;
+    if (is_ready() && enter()) {
+        bool is_wanted = atomic_load(&is_on) && (!of || *of == generation);
+        is_there = is_wanted && ks_items_put(&items, kind, payload, size);
+        if (is_wanted && !is_there) {
+            ks_recording_file_header(&file)->items_lost++;
+        }
+        leave();
     }
+    errno = error;
     return is_there;
 }
 
 bool ks_capture_item(enum ks_wire_item_kind kind, const void *payload, size_t size)
 {
-    int error = errno;
-    bool is_there = false;
-    if (is_ready() && enter()) {
-        is_there = put_item(kind, payload, size);
-        leave();
-    }
-    errno = error;
-    return is_there;
+    return put_item(NULL, kind, payload, size);
 }
 
-/* Being ready may begin a file, and that is another one. */
 bool ks_capture_item_of(uint32_t of, enum ks_wire_item_kind kind, const void *payload, size_t size)
 {
-    int error = errno;
-    bool is_there = false;
-    if (is_ready() && enter()) {
-        is_there = of == generation && put_item(kind, payload, size);
-        leave();
-    }
-    errno = error;
-    return is_there;
+    return put_item(&of, kind, payload, size);
 }
 
 static void note(struct note wanted_note)

@@ -245,17 +245,20 @@ static void release_stream(struct ArrowArrayStream *stream)
 
 /* ------------------------------------------------------------------ rows */
 
-static enum ks_status copy_fields(struct stream *stream, const struct ks_column_batch *from,
-                                  struct ks_err *err)
+static enum ks_status copy_fields(struct stream *stream, const struct ks_table_rows *rows,
+                                  ptrdiff_t only, struct ks_err *err)
 {
-    stream->fields = ks_alloc(from->column_count, sizeof(*stream->fields));
+    bool is_all = only == KS_BATCH_ALL_COLUMNS;
+    size_t count = is_all ? ks_table_rows_column_count(rows) : 1;
+    stream->fields = ks_alloc(count, sizeof(*stream->fields));
     if (!stream->fields) {
         return fail_memory(err);
     }
-    stream->field_count = from->column_count;
-    for (size_t i = 0; i < from->column_count; i++) {
-        stream->fields[i].type = from->columns[i].type;
-        stream->fields[i].name = copy_text(from->columns[i].name);
+    stream->field_count = count;
+    for (size_t i = 0; i < count; i++) {
+        const struct ks_sql_column *column = ks_table_rows_column(rows, is_all ? i : (size_t)only);
+        stream->fields[i].type = column->type;
+        stream->fields[i].name = copy_text(column->name);
         if (!stream->fields[i].name) {
             return fail_memory(err);
         }
@@ -327,14 +330,11 @@ static enum ks_status keep_batch(struct stream *stream, const struct ks_column_b
     return KS_OK;
 }
 
-static enum ks_status copy_rows(struct stream *stream, struct ks_table_rows *rows,
+static enum ks_status copy_rows(struct stream *stream, struct ks_table_rows *rows, ptrdiff_t only,
                                 struct ks_err *err)
 {
     struct ks_column_batch batch;
-    enum ks_status status = ks_column_batch_init(&batch, rows, err);
-    if (status == KS_OK) {
-        status = copy_fields(stream, &batch, err);
-    }
+    enum ks_status status = ks_column_batch_init(&batch, rows, only, err);
     while (status == KS_OK) {
         status = ks_column_batch_fill(&batch, rows, err);
         if (status == KS_OK) {
@@ -345,22 +345,48 @@ static enum ks_status copy_rows(struct stream *stream, struct ks_table_rows *row
     return status == KS_END ? KS_OK : status;
 }
 
-enum ks_status ks_arrow_stream_open(const struct ks_view *view,
-                                    const struct ks_export_options *options,
-                                    struct ArrowArrayStream *out, struct ks_err *err)
+/* Its place in the table; ALL_COLUMNS without a name. */
+static enum ks_status find_column(const struct ks_table_rows *rows, const char *name,
+                                  ptrdiff_t *found, struct ks_err *err)
 {
+    *found = KS_BATCH_ALL_COLUMNS;
+    for (size_t i = 0; name && i < ks_table_rows_column_count(rows); i++) {
+        if (strcmp(ks_table_rows_column(rows, i)->name, name) == 0) {
+            *found = (ptrdiff_t)i;
+            return KS_OK;
+        }
+    }
+    return name ? ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
+                          "Cannot export column %.40s: the table has none of that name", name)
+                : KS_OK;
+}
+
+static enum ks_status fill(struct stream *stream, struct ks_table_rows *rows, const char *column,
+                           bool has_rows, struct ks_err *err)
+{
+    ptrdiff_t only;
+    KS_TRY(find_column(rows, column, &only, err));
+    KS_TRY(copy_fields(stream, rows, only, err));
+    return has_rows ? copy_rows(stream, rows, only, err) : KS_OK;
+}
+
+/* A stream of the table, with its rows or only what they are. */
+static enum ks_status make_stream(const struct ks_view *view, const char *table, const char *column,
+                                  bool has_rows, struct ArrowArrayStream *out, struct ks_err *err)
+{
+    struct ks_export_options all = {.format = KS_EXPORT_ARROW};
     struct ks_row_filter filter;
     struct ks_table_rows *rows = NULL;
-    size_t table = ks_table_rows_find(options->table ? options->table : "events");
     *out = (struct ArrowArrayStream){0};
-    KS_TRY(ks_row_filter_init(&filter, view, options, err));
+    KS_TRY(ks_row_filter_init(&filter, view, &all, err));
     struct stream *stream = ks_alloc(1, sizeof(*stream));
     if (!stream) {
         return fail_memory(err);
     }
-    enum ks_status status = ks_table_rows_open(view, &filter, table, &rows, err);
+    enum ks_status status =
+        ks_table_rows_open(view, &filter, ks_table_rows_find(table), &rows, err);
     if (status == KS_OK) {
-        status = copy_rows(stream, rows, err);
+        status = fill(stream, rows, column, has_rows, err);
     }
     ks_table_rows_close(rows);
     if (status != KS_OK) {
@@ -369,4 +395,21 @@ enum ks_status ks_arrow_stream_open(const struct ks_view *view,
     }
     *out = (struct ArrowArrayStream){get_schema, get_next, get_last_error, release_stream, stream};
     return KS_OK;
+}
+
+enum ks_status ks_arrow_stream_open(const struct ks_view *view, const char *table,
+                                    const char *column, struct ArrowArrayStream *out,
+                                    struct ks_err *err)
+{
+    return make_stream(view, table, column, true, out, err);
+}
+
+enum ks_status ks_arrow_stream_describe(const struct ks_view *view, const char *table,
+                                        struct ArrowSchema *out, struct ks_err *err)
+{
+    struct ArrowArrayStream stream;
+    KS_TRY(make_stream(view, table, NULL, false, &stream, err));
+    int failed = stream.get_schema(&stream, out);
+    stream.release(&stream);
+    return failed == 0 ? KS_OK : fail_memory(err);
 }

@@ -11,9 +11,13 @@
 
 #include "export/export.h"
 
-/* Table, times and categories are as the options say. After an error `out` holds nothing. */
-enum ks_status ks_arrow_stream_open(const struct ks_view *view,
-                                    const struct ks_export_options *options,
-                                    struct ArrowArrayStream *out, struct ks_err *err) KS_MUST_CHECK;
+/* `table` must be one of ks_export_table_name; `column` alone, or all when it is NULL. KS_ERR_USAGE:
+ * there is no such column. After an error `out` holds nothing. */
+enum ks_status ks_arrow_stream_open(const struct ks_view *view, const char *table,
+                                    const char *column, struct ArrowArrayStream *out,
+                                    struct ks_err *err) KS_MUST_CHECK;
+/* Names and types of the columns; reads no row. */
+enum ks_status ks_arrow_stream_describe(const struct ks_view *view, const char *table,
+                                        struct ArrowSchema *out, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

@@ -5,23 +5,32 @@
 
 enum { VALID_BYTES = KS_BATCH_ROWS_MAX / 8 };
 
+static bool init_column(struct ks_batch_column *column, const struct ks_table_rows *rows,
+                        size_t index)
+{
+    const struct ks_sql_column *described = ks_table_rows_column(rows, index);
+    *column = (struct ks_batch_column){
+        .name = described->name,
+        .meaning = described->meaning,
+        .index = index,
+        .type = described->type,
+        .cells = ks_alloc(KS_BATCH_ROWS_MAX, sizeof(*column->cells)),
+        .valid = ks_alloc(VALID_BYTES, 1),
+    };
+    return column->cells && column->valid;
+}
+
 enum ks_status ks_column_batch_init(struct ks_column_batch *batch, const struct ks_table_rows *rows,
-                                    struct ks_err *err)
+                                    ptrdiff_t only, struct ks_err *err)
 {
     *batch = (struct ks_column_batch){0};
-    size_t count = ks_table_rows_column_count(rows);
+    bool is_all = only == KS_BATCH_ALL_COLUMNS;
+    size_t count = is_all ? ks_table_rows_column_count(rows) : 1;
     batch->columns = ks_alloc(count, sizeof(*batch->columns));
     batch->column_count = batch->columns ? count : 0;
     bool is_good = batch->columns != NULL;
     for (size_t i = 0; i < count && is_good; i++) {
-        struct ks_batch_column *column = &batch->columns[i];
-        const struct ks_sql_column *described = ks_table_rows_column(rows, i);
-        column->name = described->name;
-        column->meaning = described->meaning;
-        column->type = described->type;
-        column->cells = ks_alloc(KS_BATCH_ROWS_MAX, sizeof(*column->cells));
-        column->valid = ks_alloc(VALID_BYTES, 1);
-        is_good = column->cells && column->valid;
+        is_good = init_column(&batch->columns[i], rows, is_all ? i : (size_t)only);
     }
     return is_good
                ? KS_OK
@@ -88,7 +97,7 @@ static enum ks_status put_row(struct ks_column_batch *batch, struct ks_table_row
     *text_bytes = 0;
     for (size_t i = 0; i < batch->column_count; i++) {
         struct ks_sql_value value;
-        KS_TRY(ks_table_rows_cell(rows, i, &value, err));
+        KS_TRY(ks_table_rows_cell(rows, batch->columns[i].index, &value, err));
         KS_TRY(put_cell(&batch->columns[i], batch->row_count, &value, err));
         *text_bytes += batch->columns[i].text_bytes;
     }

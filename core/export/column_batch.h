@@ -11,6 +11,7 @@ enum { KS_BATCH_ROWS_MAX = 65536, KS_BATCH_TEXT_MAX = 64 * 1024 * 1024 };
 struct ks_batch_column {
     const char *name;
     const char *meaning;
+    size_t index;          /* in the table */
     enum ks_sql_type type; /* INTEGER, REAL or TEXT */
     uint64_t *cells;       /* int64, bits of a double, or id in the pool; 0 where there is none */
     uint8_t *valid;        /* a bit for each row, lowest first: has it a value? */
@@ -25,9 +26,11 @@ struct ks_column_batch {
     size_t row_count;
 };
 
-/* Columns without rows yet. Release it also after an error. */
+enum { KS_BATCH_ALL_COLUMNS = -1 };
+
+/* All columns of the table, or `only` that one, without rows yet. Release it also after an error. */
 enum ks_status ks_column_batch_init(struct ks_column_batch *batch, const struct ks_table_rows *rows,
-                                    struct ks_err *err) KS_MUST_CHECK;
+                                    ptrdiff_t only, struct ks_err *err) KS_MUST_CHECK;
 void ks_column_batch_release(struct ks_column_batch *batch);
 /* Replaces the rows by the next ones. KS_END: there are none. */
 enum ks_status ks_column_batch_fill(struct ks_column_batch *batch, struct ks_table_rows *rows,

@@ -290,7 +290,7 @@ static enum ks_status start(struct arrow *out, const struct ks_export_options *o
                             const struct ks_table_rows *rows, struct ks_err *err)
 {
     KS_TRY(ks_page_packer_init(&out->packer, options->uncompressed, err));
-    KS_TRY(ks_column_batch_init(&out->batch, rows, err));
+    KS_TRY(ks_column_batch_init(&out->batch, rows, KS_BATCH_ALL_COLUMNS, err));
     size_t count = out->batch.column_count;
     out->nodes = ks_alloc(count, sizeof(*out->nodes));
     out->buffers = ks_alloc(count * BUFFERS_OF_COLUMN_MAX, sizeof(*out->buffers));

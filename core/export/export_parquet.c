@@ -431,7 +431,7 @@ static enum ks_status write_file(struct parquet *out, const struct ks_export_opt
                                  struct ks_table_rows *rows, struct ks_err *err)
 {
     KS_TRY(ks_page_packer_init(&out->packer, options->uncompressed, err));
-    KS_TRY(ks_column_batch_init(&out->batch, rows, err));
+    KS_TRY(ks_column_batch_init(&out->batch, rows, KS_BATCH_ALL_COLUMNS, err));
     return write_groups(out, rows, err);
 }
 

@@ -287,14 +287,21 @@ KS_API KS_MUST_CHECK enum ks_status ks_export_write_file(struct ks_report *repor
                                                          const char *path, struct ks_err *err);
 
 struct ArrowArrayStream;
+struct ArrowSchema;
 
-/* A table (ks_export_table_name; NULL: "events") as columns in memory, by the C stream interface of
- * Apache Arrow (kscope_arrow.h): int64, float64 and UTF-8, null where a value is unknown. All rows
- * are copied, so that the stream outlives the report; its owner releases it. Errors: KS_ERR_USAGE
- * (no such table), KS_ERR_NOMEM; then `out` holds nothing. */
+/* A table (one of ks_export_table_name) as columns in memory, by the C stream interface of Apache
+ * Arrow (kscope_arrow.h): int64, float64 and UTF-8, null where a value is unknown; all of them, or
+ * `column` alone when it is not NULL. Rows are copied, so that the stream outlives the report; its
+ * owner releases it. Errors: KS_ERR_USAGE (no such table or column), KS_ERR_NOMEM, KS_ERR_IO; then
+ * `out` holds nothing. */
 KS_API KS_MUST_CHECK enum ks_status ks_export_stream(struct ks_report *report, const char *table,
+                                                     const char *column,
                                                      struct ArrowArrayStream *out,
                                                      struct ks_err *err);
+
+/* Names and types of those columns, without reading a row. Errors: KS_ERR_USAGE, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_export_schema(struct ks_report *report, const char *table,
+                                                     struct ArrowSchema *out, struct ks_err *err);
 
 /* Zero means the default everywhere. */
 struct ks_convert_options {

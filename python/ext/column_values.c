@@ -1,15 +1,13 @@
 #include "column_values.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
-
-#include "engine_errors.h"
 
 enum { VALIDITY, VALUES, TEXT };
 
 /* A column under way. */
 struct column {
-    int64_t index;
     char format; /* of Arrow: 'l' int64, 'g' float64, 'u' UTF-8 */
     bool has_unknown;
     PyObject *values; /* bytearray of int64 or float64, or list */
@@ -117,25 +115,15 @@ static int add(struct column *column, const struct ArrowArray *array)
 
 /* ------------------------------------------------------------------ the stream */
 
-static int find_column(struct ArrowArrayStream *stream, const char *name, struct column *column)
+static int find_format(struct ArrowArrayStream *stream, struct column *column)
 {
     struct ArrowSchema schema;
     if (stream->get_schema(stream, &schema) != 0) {
         PyErr_NoMemory();
         return -1;
     }
-    column->index = -1;
-    for (int64_t i = 0; i < schema.n_children; i++) {
-        if (strcmp(schema.children[i]->name, name) == 0) {
-            column->index = i;
-            column->format = schema.children[i]->format[0];
-        }
-    }
+    column->format = schema.children[0]->format[0];
     schema.release(&schema);
-    if (column->index < 0) {
-        ks_engine_refuse(PyExc_KeyError, "no column is called '%s'", name);
-        return -1;
-    }
     return 0;
 }
 
@@ -150,7 +138,7 @@ static int add_batches(struct ArrowArrayStream *stream, struct column *column)
         if (!batch.release) {
             return 0;
         }
-        int status = add(column, batch.children[column->index]);
+        int status = add(column, batch.children[0]);
         batch.release(&batch);
         if (status < 0) {
             return -1;
@@ -158,29 +146,24 @@ static int add_batches(struct ArrowArrayStream *stream, struct column *column)
     }
 }
 
-PyObject *ks_column_names(struct ArrowArrayStream *stream)
+PyObject *ks_column_names(const struct ArrowSchema *schema)
 {
-    struct ArrowSchema schema;
-    if (stream->get_schema(stream, &schema) != 0) {
-        return PyErr_NoMemory();
-    }
-    PyObject *names = PyList_New(schema.n_children);
-    for (int64_t i = 0; names && i < schema.n_children; i++) {
-        PyObject *name = PyUnicode_FromString(schema.children[i]->name);
+    PyObject *names = PyList_New(schema->n_children);
+    for (int64_t i = 0; names && i < schema->n_children; i++) {
+        PyObject *name = PyUnicode_FromString(schema->children[i]->name);
         if (!name) {
             Py_CLEAR(names);
             break;
         }
         PyList_SET_ITEM(names, i, name);
     }
-    schema.release(&schema);
     return names;
 }
 
-PyObject *ks_column_values(struct ArrowArrayStream *stream, const char *name)
+PyObject *ks_column_values(struct ArrowArrayStream *stream)
 {
     struct column column = {0};
-    if (find_column(stream, name, &column) < 0) {
+    if (find_format(stream, &column) < 0) {
         return NULL;
     }
     bool is_text = column.format == 'u';

@@ -7,11 +7,11 @@
 #include <kscope/kscope_arrow.h>
 
 /* A list of str. */
-PyObject *ks_column_names(struct ArrowArrayStream *stream);
+PyObject *ks_column_names(const struct ArrowSchema *schema);
 
-/* All batches that are left of the stream. A new reference: of whole numbers ("q", bytearray), of
- * others ("d", bytearray); whole numbers of which some are unknown are "d" too, and what is unknown
- * is NaN. Of texts a list of str and None. NULL with KeyError: no column is called so. */
-PyObject *ks_column_values(struct ArrowArrayStream *stream, const char *name);
+/* All batches that are left of the stream of one column. A new reference: of whole numbers ("q",
+ * bytearray), of others ("d", bytearray); whole numbers of which some are unknown are "d" too, and
+ * what is unknown is NaN. Of texts a list of str and None. */
+PyObject *ks_column_values(struct ArrowArrayStream *stream);
 
 #endif

@@ -221,39 +221,49 @@ static enum ks_status fail_file(struct ks_err *err, const char *path)
     return KS_ERR_IO;
 }
 
-static enum ks_status export_to(struct ks_report *report, const struct ks_export_options *options,
-                                const char *path, struct ks_err *err)
+/* What an export, or a page, is written by; `file` is for write_to_file. */
+typedef enum ks_status (*file_writer)(struct ks_report *report, const void *what, FILE *file,
+                                      struct ks_err *err);
+
+static enum ks_status write_path(struct ks_report *report, file_writer write, const void *what,
+                                 const char *path, struct ks_err *err)
 {
-    if (options->format == KS_EXPORT_SQLITE) {
-        return ks_export_write_file(report, options, path, err);
-    }
     FILE *file = fopen(path, "wbe");
     if (!file) {
         return fail_file(err, path);
     }
-    enum ks_status status = ks_export_write(report, options, write_to_file, file, err);
+    enum ks_status status = write(report, what, file, err);
     if (fclose(file) != 0 && status == KS_OK) {
         status = fail_file(err, path);
     }
     return status;
 }
 
-static enum ks_status write_page(struct ks_report *report, const char *path, struct ks_err *err)
+static enum ks_status write_export(struct ks_report *report, const void *options, FILE *file,
+                                   struct ks_err *err)
+{
+    return ks_export_write(report, options, write_to_file, file, err);
+}
+
+static enum ks_status write_page(struct ks_report *report, const void *options, FILE *file,
+                                 struct ks_err *err)
+{
+    return ks_report_write_page(report, options, write_to_file, file, err);
+}
+
+static enum ks_status export_to(struct ks_report *report, const struct ks_export_options *options,
+                                const char *path, struct ks_err *err)
+{
+    return options->format == KS_EXPORT_SQLITE
+               ? ks_export_write_file(report, options, path, err)
+               : write_path(report, write_export, options, path, err);
+}
+
+static enum ks_status page_to(struct ks_report *report, const char *path, struct ks_err *err)
 {
     static const struct ks_page_options defaults;
     enum ks_status status = ks_page_can_write(err);
-    if (status != KS_OK) {
-        return status;
-    }
-    FILE *file = fopen(path, "wbe");
-    if (!file) {
-        return fail_file(err, path);
-    }
-    status = ks_report_write_page(report, &defaults, write_to_file, file, err);
-    if (fclose(file) != 0 && status == KS_OK) {
-        status = fail_file(err, path);
-    }
-    return status;
+    return status == KS_OK ? write_path(report, write_page, &defaults, path, err) : status;
 }
 
 static PyObject *html(struct report_object *self, PyObject *arguments)
@@ -269,7 +279,7 @@ static PyObject *html(struct report_object *self, PyObject *arguments)
     struct ks_err err = {0};
     enum ks_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = write_page(self->report, PyBytes_AS_STRING(path), &err);
+    status = page_to(self->report, PyBytes_AS_STRING(path), &err);
     Py_END_ALLOW_THREADS;
     self->is_busy = false;
     Py_DECREF(path);
@@ -323,7 +333,7 @@ static void drop_stream(PyObject *capsule)
 }
 
 /* -1: an exception is set, and there is nothing to release. */
-static int open_stream(struct report_object *self, const char *table,
+static int open_stream(struct report_object *self, const char *table, const char *name,
                        struct ArrowArrayStream *stream)
 {
     struct ks_err err = {0};
@@ -332,7 +342,7 @@ static int open_stream(struct report_object *self, const char *table,
         return -1;
     }
     Py_BEGIN_ALLOW_THREADS;
-    status = ks_export_stream(self->report, table, stream, &err);
+    status = ks_export_stream(self->report, table, name, stream, &err);
     Py_END_ALLOW_THREADS;
     self->is_busy = false;
     if (status != KS_OK) {
@@ -352,7 +362,7 @@ static PyObject *columns(struct report_object *self, PyObject *arguments)
     if (!stream) {
         return PyErr_NoMemory();
     }
-    if (open_stream(self, table, stream) < 0) {
+    if (open_stream(self, table, NULL, stream) < 0) {
         PyMem_RawFree(stream);
         return NULL;
     }
@@ -367,13 +377,18 @@ static PyObject *columns(struct report_object *self, PyObject *arguments)
 static PyObject *column_names(struct report_object *self, PyObject *arguments)
 {
     const char *table;
-    struct ArrowArrayStream stream;
-    if (!PyArg_ParseTuple(arguments, "s:column_names", &table) ||
-        open_stream(self, table, &stream) < 0) {
+    struct ArrowSchema schema;
+    struct ks_err err = {0};
+    if (!PyArg_ParseTuple(arguments, "s:column_names", &table) || !begin_use(self)) {
         return NULL;
     }
-    PyObject *names = ks_column_names(&stream);
-    stream.release(&stream);
+    enum ks_status status = ks_export_schema(self->report, table, &schema, &err);
+    self->is_busy = false;
+    if (status != KS_OK) {
+        return ks_engine_raise(&err);
+    }
+    PyObject *names = ks_column_names(&schema);
+    schema.release(&schema);
     return names;
 }
 
@@ -383,10 +398,10 @@ static PyObject *column(struct report_object *self, PyObject *arguments)
     const char *name;
     struct ArrowArrayStream stream;
     if (!PyArg_ParseTuple(arguments, "ss:column", &table, &name) ||
-        open_stream(self, table, &stream) < 0) {
+        open_stream(self, table, name, &stream) < 0) {
         return NULL;
     }
-    PyObject *values = ks_column_values(&stream, name);
+    PyObject *values = ks_column_values(&stream);
     stream.release(&stream);
     return values;
 }

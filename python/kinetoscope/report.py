@@ -78,6 +78,8 @@ class Columns:
         """
         import numpy
 
+        if name not in self.names:
+            raise KeyError(f"no column is called '{name}'")
         values = self._report.column(self.table, name)
         if isinstance(values, list):
             return numpy.array(values, dtype=object)

@@ -106,7 +106,7 @@ static enum ks_status take_columns(const void *table, struct ks_err *err)
     struct ArrowArrayStream stream;
     struct ArrowSchema schema;
     struct ArrowArray array = {.length = 0};
-    KS_TRY(ks_export_stream(report, table, &stream, err));
+    KS_TRY(ks_export_stream(report, table, NULL, &stream, err));
     int failed = stream.get_schema(&stream, &schema);
     if (failed == 0) {
         schema.release(&schema);
@@ -122,6 +122,14 @@ static enum ks_status take_columns(const void *table, struct ks_err *err)
                     : KS_OK;
     stream.release(&stream);
     return status;
+}
+
+static enum ks_status take_names(const void *table, struct ks_err *err)
+{
+    struct ArrowSchema schema;
+    KS_TRY(ks_export_schema(report, table, &schema, err));
+    schema.release(&schema);
+    return KS_OK;
 }
 
 static void fail_each(writer write_it, const void *what, bool for_ever)
@@ -173,6 +181,7 @@ static void test_allocations(void **state)
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         fail_each(take_columns, tables[i], false);
         fail_each(take_columns, tables[i], true);
+        fail_each(take_names, tables[i], false);
     }
     ks_report_close(report);
 }
