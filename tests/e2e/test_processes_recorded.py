@@ -90,6 +90,29 @@ def test_ranks_open_a_window_of_their_choice_at_the_same_step(tmp_path):
     check_ranks(recorded, [0, 1], steps=70)
 
 
+def test_ranks_keep_as_many_short_calls(tmp_path):
+    """One process would keep 64 of them. By their own times ranks would keep unlike numbers."""
+    program = write_program(
+        tmp_path,
+        """
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+model = torch.nn.Linear(8, 2)
+with torch.inference_mode():
+    for number in range(400):
+        model(torch.randn(4, 8))
+dist.barrier()
+dist.destroy_process_group()
+""",
+    )
+    words = ("--nproc_per_node=2", "--master_port=29613", program)
+    recorded = run_recorded(tmp_path, *words, executable=(BIN / "torchrun",), steps="auto")
+    assert recorded.returncode == 0, recorded.stderr
+    for status in check_ranks(recorded, [0, 1], steps=400):
+        assert len(recorded._trace(status["traces"][0]).steps()) == 6
+
+
 def test_accelerate_launch(tmp_path):
     program = write_program(
         tmp_path,

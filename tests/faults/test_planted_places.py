@@ -32,8 +32,8 @@ import fix_code  # noqa: E402
 
 IS_SLOW = bool(os.environ.get("KSCOPE_TEST_SLOW"))
 ALWAYS = ("input_decode", "python_gap_logging", "inference_grad", "recompiles")
-# One in ten, and one of the few that always run: others on the machine may make the longest gap.
-WRONG_MAX = 0.1
+NAMED_MIN = 0.9
+RECORDED_AGAIN_MAX = 2
 EXAMPLE = ROOT / "examples" / "train_text.py"
 EXAMPLE_FAULTS = ("input.starved", "host.python_gap")
 EXAMPLE_WINDOW = "5:1:6"
@@ -62,16 +62,19 @@ def report_of_example(fault, folder):
     return json.loads(call(KSCOPE, "report", "--json", folder))
 
 
-def recordings(folder):
-    """(path, fault, report) of each fault that was planted."""
+def recordings(folder, of=None):
+    """(path, fault, report) of each fault that was planted, or of those in `of`: (path, fault)."""
     bench = Bench(SimpleNamespace(kscope=KSCOPE, device="cpu", jobs=1), folder)
     for program in PROGRAMS:
-        if not program.needs_gpu and (IS_SLOW or program.name in ALWAYS):
+        path = HERE / "programs" / f"{program.name}.py"
+        faults = [fault for fault in program.faults if of is None or (path, fault) in of]
+        if faults and not program.needs_gpu and (IS_SLOW or program.name in ALWAYS):
             doc = bench.report(program, "--bad")
-            for fault in program.faults:
-                yield HERE / "programs" / f"{program.name}.py", fault, doc
+            for fault in faults:
+                yield path, fault, doc
     for fault in EXAMPLE_FAULTS if IS_SLOW else EXAMPLE_FAULTS[1:]:
-        yield EXAMPLE, fault, report_of_example(fault, folder / fault)
+        if of is None or (EXAMPLE, fault) in of:
+            yield EXAMPLE, fault, report_of_example(fault, folder / fault)
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +82,28 @@ def recorded(tmp_path_factory):
     return list(recordings(tmp_path_factory.mktemp("recorded")))
 
 
-def test_planted_lines_are_named(recorded):
-    found, wrong = 0, []
+def judge(recorded):
+    """Faults that were found, and (path, fault) -> place of those whose line is another one."""
+    found, wrong = 0, {}
     for path, fault, doc in recorded:
         finding, _ = find(doc, fault)
         found += finding is not None
         if finding and not is_planted(path, finding["where"], fault):
-            wrong.append((path.name, fault, finding["where"]))
+            wrong[path, fault] = finding["where"]
+    return found, wrong
+
+
+def test_planted_lines_are_named(recorded, tmp_path):
+    """Places are of the one step with stacks, in which others on the machine may have made the
+    longest gap: what was wrong is recorded anew, twice at most, and the last time counts."""
+    found, wrong = judge(recorded)
     assert found >= len(recorded) // 2, "hardly anything was found"
-    assert len(wrong) <= max(1, WRONG_MAX * found), wrong
+    for number in range(RECORDED_AGAIN_MAX if wrong else 0):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        again, still = judge(recordings(folder, of=wrong))
+        wrong = {key: place for key, place in wrong.items() if again == 0 or key in still}
+    assert found - len(wrong) >= NAMED_MIN * found, wrong
 
 
 def test_fixes_run(recorded, tmp_path):

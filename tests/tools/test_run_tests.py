@@ -47,6 +47,23 @@ def test_pytest_is_counted(tmp_path):
     assert run_tests.run_python(tmp_path, [str(path)]) == Count(1, 1, 1)
 
 
+def test_pytest_is_counted_over_processes(tmp_path):
+    """Each test writes who ran it: two processes did, and nothing is counted twice or lost."""
+    path = tmp_path / "test_x.py"
+    path.write_text(
+        "import os, pathlib, pytest, time\n"
+        "@pytest.mark.parametrize('number', range(8))\n"
+        "def test_a(number):\n"
+        "    time.sleep(0.2)\n"
+        f"    (pathlib.Path({str(tmp_path)!r}) / f'{{os.getpid()}}.{{number}}').touch()\n"
+        "    assert number != 5\n"
+    )
+    assert run_tests.run_python(tmp_path, [str(path)], jobs=2) == Count(7, 1, 0)
+    ran = [name.name.split(".") for name in tmp_path.glob("*.[0-7]")]
+    assert sorted(number for _, number in ran) == list("01234567")
+    assert len({pid for pid, _ in ran}) == 2
+
+
 def test_pytest_that_cannot_start_has_failed(tmp_path):
     assert run_tests.run_python(tmp_path, [str(tmp_path / "gone")]).failed == 1
 

@@ -150,6 +150,10 @@ static void test_growth_of_every_second_step(void **state)
     static const int64_t fourth[12] = {[2] = 8 * MIB, [6] = 8 * MIB, [10] = 8 * MIB};
     finding = grow(fourth, KS_COUNT_OF(fourth), RULE_FIRES);
     assert_int_equal(finding->bytes, 2 * MIB);
+    /* The step in the middle, the sixth, keeps nothing; the one behind it does. */
+    assert_true(facts_fixture_evidence(finding, "held_of_one_step") == 8 * MIB);
+    op = ks_trace_str(f.facts.trace, finding->where.op);
+    assert_true(ks_str_equal(op, KS_STR("aten::relu")));
     release();
 }
 
