@@ -112,10 +112,11 @@ def test_columns_are_those_of_the_arrow_file(ks, tmp_path):
 
 
 def test_columns_of_several_batches(ks, tmp_path):
-    """A batch holds 65,536 rows."""
-    count = 150_000
-    event = '{"ph":"X","cat":"cpu_op","name":"n%d","pid":1,"tid":1,"ts":%d,"dur":1}'
-    text = ",".join(event % (i % 7, 2 * i) for i in range(count))
+    """A batch holds 65,536 rows. Ids are known in the first one, and in a part of the second."""
+    count, known = 150_000, 100_000
+    event = '{"ph":"X","cat":"cpu_op","name":"n%d","pid":1,"tid":1,"ts":%d,"dur":1%s}'
+    about = [f',"args":{{"External id":{i}}}' if i < known else "" for i in range(count)]
+    text = ",".join(event % (i % 7, 2 * i, about[i]) for i in range(count))
     (tmp_path / "many.json").write_text(f'{{"traceEvents":[{text}]}}')
     columns = ks.open(tmp_path / "many.json").columns("events")
     table = pyarrow.table(columns)
@@ -123,6 +124,8 @@ def test_columns_of_several_batches(ks, tmp_path):
     assert table.column("name")[count - 1].as_py() == f"n{(count - 1) % 7}"
     numpy.testing.assert_array_equal(numpy.diff(columns["ts_ns"]), 2000)
     assert columns["name"].tolist() == [f"n{i % 7}" for i in range(count)]
+    wanted = numpy.where(numpy.arange(count) < known, numpy.arange(count), numpy.nan)
+    numpy.testing.assert_array_equal(columns["external_id"], wanted)
 
 
 def test_other_libraries_take_columns(ks):
