@@ -601,7 +601,7 @@ void ks_capture_event_slow(struct ks_capture_lane *window, uint64_t tick, uint64
     errno = error;
 }
 
-/* Into the file of a generation, or of any. Being ready may begin a file, and that is another one. */
+/* Into the file of a generation, or of any. Being ready may begin a file, which is another one. */
 static bool put_item(const uint32_t *of, enum ks_wire_item_kind kind, const void *payload,
                      size_t size)
 {

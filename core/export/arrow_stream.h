@@ -11,8 +11,8 @@
 
 #include "export/export.h"
 
-/* `table` must be one of ks_export_table_name; `column` alone, or all when it is NULL. KS_ERR_USAGE:
- * there is no such column. After an error `out` holds nothing. */
+/* `table` must be one of ks_export_table_name; `column` alone, or all when it is NULL.
+ * KS_ERR_USAGE: there is no such column. After an error `out` holds nothing. */
 enum ks_status ks_arrow_stream_open(const struct ks_view *view, const char *table,
                                     const char *column, struct ArrowArrayStream *out,
                                     struct ks_err *err) KS_MUST_CHECK;

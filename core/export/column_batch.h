@@ -28,7 +28,8 @@ struct ks_column_batch {
 
 enum { KS_BATCH_ALL_COLUMNS = -1 };
 
-/* All columns of the table, or `only` that one, without rows yet. Release it also after an error. */
+/* All columns of the table, or `only` that one, without rows yet. Release it after an error,
+ * too. */
 enum ks_status ks_column_batch_init(struct ks_column_batch *batch, const struct ks_table_rows *rows,
                                     ptrdiff_t only, struct ks_err *err) KS_MUST_CHECK;
 void ks_column_batch_release(struct ks_column_batch *batch);
