@@ -252,7 +252,8 @@ static bool is_stdout(const char *path)
     return path && strcmp(path, "-") == 0;
 }
 
-/* A page can be written before anything is read, and does not meet the report on its way. */
+/* Is a page possible at all, and does it overwrite neither an input nor meet the report on its
+ * way? Asked before anything is read. */
 static int check_page(const struct ks_cli_args *args)
 {
     struct ks_err err = {.offset = KS_NO_OFFSET};
@@ -271,7 +272,7 @@ static int check_page(const struct ks_cli_args *args)
     if (output_path && !is_stdout(path) && strcmp(path, output_path) == 0) {
         return ks_cli_usage_fail(args, "Cannot write page and report to one file: %s", path);
     }
-    return KS_EXIT_OK;
+    return ks_cli_check_file(args, path);
 }
 
 static int report_on(const struct ks_cli_args *args, struct ks_report_options *options,

@@ -40,9 +40,8 @@ int ks_cli_read_steps(const struct ks_cli_args *args, const char *option,
     return KS_EXIT_OK;
 }
 
-int ks_cli_check_target(const struct ks_cli_args *args)
+int ks_cli_check_file(const struct ks_cli_args *args, const char *target)
 {
-    const char *target = ks_cli_value(args, "output");
     struct stat there;
     if (!target || strcmp(target, "-") == 0 || stat(target, &there) != 0) {
         return KS_EXIT_OK;
@@ -55,6 +54,11 @@ int ks_cli_check_target(const struct ks_cli_args *args)
         }
     }
     return KS_EXIT_OK;
+}
+
+int ks_cli_check_target(const struct ks_cli_args *args)
+{
+    return ks_cli_check_file(args, ks_cli_value(args, "output"));
 }
 
 int ks_cli_check_target_in_folders(const struct ks_cli_args *args)

@@ -20,7 +20,10 @@ int ks_cli_read_report(const struct ks_cli_args *args, struct ks_report_options 
 /* Opens it; signals are watched, and progress is shown from here on until ks_cli_progress_stop. */
 int ks_cli_open_report(const struct ks_cli_args *args, struct ks_report_options *options,
                        struct ks_report **report) KS_MUST_CHECK;
-/* The target of --output must be none of the inputs: they would be gone when it is renamed. */
+/* What is written must be none of the inputs: they would be gone when it is renamed. `target` may
+ * be NULL or "-". */
+int ks_cli_check_file(const struct ks_cli_args *args, const char *target) KS_MUST_CHECK;
+/* The same for --output. */
 int ks_cli_check_target(const struct ks_cli_args *args) KS_MUST_CHECK;
 /* The same for a file that is there already in one of the folders: it may be one of its traces. */
 int ks_cli_check_target_in_folders(const struct ks_cli_args *args) KS_MUST_CHECK;

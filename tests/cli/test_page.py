@@ -316,6 +316,17 @@ def test_page_and_report_go_where_they_are_sent(kscope, tmp_path):
         assert "Cannot write page and report to" in run.stderr
 
 
+def test_an_input_is_not_overwritten(kscope, tmp_path):
+    trace_text = json.dumps(SMALL)
+    (tmp_path / "t.json").write_text(trace_text)
+    os.link(tmp_path / "t.json", tmp_path / "same.json")
+    for target in ("t.json", "./t.json", "same.json"):
+        run = kscope("report", "--html", target, "t.json", cwd=tmp_path)
+        assert run.returncode == 2
+        assert f"Cannot write to {target}: it is an input" in run.stderr
+        assert (tmp_path / target).read_text() == trace_text
+
+
 def test_folder_without_rights(kscope, tmp_path):
     """Nobody makes files in /sys, while root writes into folders of any mode."""
     (tmp_path / "t.json").write_text(json.dumps(SMALL))
