@@ -17,6 +17,9 @@ enum {
     NO_NODE = UINT32_MAX,
 };
 
+/* Of a sum that stopped at the end of its type: a bound of one more folds it, too. */
+static const int64_t TOTAL_MAX = INT64_MAX - 1;
+
 /* A tree of stacks on its way into a flame graph. */
 struct folding {
     const struct ks_host_stacks *stacks;
@@ -73,7 +76,8 @@ static enum ks_status sort_nodes(struct folding *f, struct ks_err *err)
     }
     for (size_t i = count; i-- > 0;) {
         int64_t self = self_of(f, i);
-        f->totals[i] = ks_sum_add(f->totals[i], self > 0 ? self : 0);
+        int64_t total = ks_sum_add(f->totals[i], self > 0 ? self : 0);
+        f->totals[i] = total < TOTAL_MAX ? total : TOTAL_MAX;
         f->sizes[i]++;
         f->first_child[i] = (uint32_t)count - 1;
         if (i > 0) {

@@ -277,6 +277,22 @@ def test_many_tracks_fit(page, tmp_path):
     assert sum(track["events"] for track in tracks if track["kind"] != "steps") == 200_000
 
 
+def test_stacks_whose_times_have_no_sum_fit(page, tmp_path):
+    """Frames enough to be folded, all of them as long as a number can say."""
+    age = 1 << 52  # us, 143 years: of three threads the sum is more than 64 bits hold
+    path = tmp_path / "trace.json"
+    events = (
+        f'{{"ph":"X","cat":"cpu_op","name":"{top} {depth}","pid":1,"tid":"{top} {thread}",'
+        f'"ts":0,"dur":{age}}}'
+        for top in "abc"
+        for thread in range(3)
+        for depth in range(3500)
+    )
+    path.write_text('{"traceEvents": [\n' + ",\n".join(events) + "]}")
+    (operators,) = page(path).blocks["flame"]["kinds"]
+    assert operators["strings"] == ["other (10500 frames)"]
+
+
 def test_a_name_of_16_mib_is_cut(page, tmp_path):
     name = "<" * (16 * 1024 * 1024 - 1)
     written = page(trace(tmp_path, [span(name, 0, 10), span("b", 20, 10)]))
