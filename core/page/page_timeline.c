@@ -14,20 +14,29 @@ enum {
 
 /* ------------------------------------------------------------------ a span */
 
-/* Keeps the span for each exact range that it overlaps; a span of no length is where it begins.
- * Rows of a track come by start, so ranges that ended before one are over. */
+/* Does the range, which has not ended before the span starts, hold it? A span of no length is where
+ * it begins. Spans on the last level lie on one another, so of them only those that begin in the
+ * range: on each other level one at most reaches in from before it, which bounds them, whatever the
+ * input. */
+static bool holds(const struct ks_exact_range *range, const struct ks_page_span *span)
+{
+    return span->start_ns >= range->start_ns ||
+           (ks_sum_add(span->start_ns, span->dur_ns) > range->start_ns &&
+            span->depth < KS_SPAN_DEPTH_MAX);
+}
+
+/* Keeps the span for each exact range that holds it. Rows of a track come by start, so ranges that
+ * ended before one are over. */
 static enum ks_status add_exact(struct ks_page_timeline *t, const struct ks_page_span *span,
                                 bool *is_exact, struct ks_err *err)
 {
     const struct ks_exact_ranges *ranges = &t->ranges;
-    int64_t start_ns = span->start_ns;
-    int64_t end_ns = ks_sum_add(start_ns, span->dur_ns);
-    while (t->range_at < ranges->count && ranges->list[t->range_at].end_ns <= start_ns) {
+    int64_t end_ns = ks_sum_add(span->start_ns, span->dur_ns);
+    while (t->range_at < ranges->count && ranges->list[t->range_at].end_ns <= span->start_ns) {
         t->range_at++;
     }
     for (size_t r = t->range_at; r < ranges->count && ranges->list[r].start_ns <= end_ns; r++) {
-        bool is_inside = start_ns >= ranges->list[r].start_ns || end_ns > ranges->list[r].start_ns;
-        if (!is_inside || start_ns >= ranges->list[r].end_ns) {
+        if (!holds(&ranges->list[r], span)) {
             continue;
         }
         KS_TRY(ks_grow(&t->spans, t->span_count, &t->span_capacity, sizeof(*t->spans),

@@ -293,6 +293,17 @@ def test_stacks_whose_times_have_no_sum_fit(page, tmp_path):
     assert operators["strings"] == ["other (10500 frames)"]
 
 
+def test_spans_that_hold_all_the_rest_fit(page, tmp_path):
+    """More than fit begin early and end late, beside steps that are held span by span."""
+    events = [span(f"ProfilerStep#{i}", 10**6 + 100 * i, 90 + i, cat="user_annotation")
+              for i in range(9)]  # fmt: skip
+    events += [span("wide", i, 2 * (10**6 - i), tid=2 + i % 3) for i in range(160_000)]
+    timeline = page(trace(tmp_path, events)).blocks["timeline"]
+    assert len(timeline["ranges"]) == 3
+    exact = [len(level["ts"]) for track in timeline["tracks"] for level in track["levels"][1:]]
+    assert sum(exact) < 2000
+
+
 def test_a_name_of_16_mib_is_cut(page, tmp_path):
     name = "<" * (16 * 1024 * 1024 - 1)
     written = page(trace(tmp_path, [span(name, 0, 10), span("b", 20, 10)]))
