@@ -105,6 +105,25 @@ def test_all_spans_are_on_the_timeline(kscope, page):
     assert events == {"host": host, "gpu": gpu, "steps": len(written.blocks["report"]["steps"])}
     exact = sum(len(level["ts"]) for track in tracks for level in track["levels"][1:])
     assert exact == sum(events.values())  # the trace is small
+    assert [(track["kind"], track["name"], track["process"]) for track in tracks] == [
+        ("steps", "steps", ""),
+        ("thread", "thread 423 (python3)", "process 423: python3"),  # runs the steps
+        ("thread", "thread 448 (python3)", "process 423: python3"),
+        ("thread", "thread PyTorch Profiler", "process Spans"),
+        ("stream", "GPU 0, stream 7", ""),
+        ("annotations", "GPU 0, stream 7, annotations", ""),
+    ]
+
+
+def test_step_that_was_asked_for_is_all_there_is(page):
+    tracks = page("--step", "3..3", FRAMES).blocks["timeline"]["tracks"]
+    ((start, end, *_),) = page_blocks.rows(
+        next(t["levels"][0] for t in tracks if t["kind"] == "steps")
+    )
+    for track in tracks:
+        for at, *_ in page_blocks.rows(track["levels"][0]) if track["kind"] == "thread" else ():
+            assert start <= at < end
+    assert sum(track["events"] for track in tracks) > 1000
 
 
 def test_arrows_lead_from_launches_to_work(page):
@@ -137,6 +156,22 @@ def test_flame_graph_has_the_time_of_folded_stacks(kscope, page):
         assert min(small) >= folded // 2000
 
 
+def test_flame_graph_by_hand(page, tmp_path):
+    events = [span("a", 0, 100), span("b", 10, 20), span("b", 40, 20), span("c", 70, 5),
+              span("a", 200, 100), span("d", 210, 50),
+              span("e", 270, 0.05), span("f", 280, 0.03)]  # fmt: skip
+    (kind,) = page(trace(tmp_path, events)).blocks["flame"]["kinds"]
+    columns = (kind["nodes"][key] for key in ("name", "parent", "self", "total", "calls"))
+    nodes = [(kind["strings"][name], *rest) for name, *rest in zip(*columns, strict=True)]
+    assert nodes == [
+        ("a", -1, 104_920, 200_000, 2),
+        ("d", 0, 50_000, 50_000, 1),
+        ("b", 0, 40_000, 40_000, 2),
+        ("c", 0, 5_000, 5_000, 1),
+        ("other (2 frames)", 0, 80, 80, 2),
+    ]
+
+
 def test_memory_reaches_the_peak_of_the_events(kscope, page):
     (device,) = [d for d in page(MEMORY).blocks["memory"]["devices"] if d["device"] == "GPU 0"]
     sql = (
@@ -157,6 +192,14 @@ def test_both_ranks_have_their_tracks(page, tmp_path):
         assert {track["rank"] for track in tracks if track["kind"] == kind} == {0, 1}
 
 
+def stretches(count):
+    """The samples of a curve, one each us, that share a point."""
+    parts = {}
+    for i in range(count):
+        parts.setdefault(1000 * i // (1000 * (count - 1) // 1500 + 1), []).append(i)
+    return list(parts.values())
+
+
 def test_curves_alone_have_a_time_of_their_own(kscope, page, tmp_path):
     events = [{"ph": "C", "name": "queue", "pid": 1, "ts": 1000 + i, "args": {"length": i % 7}}
               for i in range(5000)]  # fmt: skip
@@ -165,19 +208,59 @@ def test_curves_alone_have_a_time_of_their_own(kscope, page, tmp_path):
     (counter,) = timeline["counters"]
     assert counter["name"] == "queue: length"
     assert timeline["end_ns"] - timeline["start_ns"] == 4999 * 1000
-    assert 1000 < len(counter["ts"]) <= 1502
-    assert (min(counter["min"]), max(counter["max"])) == (0, 6)
+    parts = stretches(5000)
+    starts = [at - timeline["start_ns"] for at in page_blocks.undelta(counter["ts"])]
+    assert starts == [1000 * part[0] for part in parts]
+    for key, of in (("min", min), ("max", max)):
+        assert counter[key] == [of(i % 7 for i in part) for part in parts]
+
+
+def test_memory_keeps_the_extremes_of_each_stretch(page, tmp_path):
+    events = [{"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1,
+               "ts": i, "args": {"Device Type": 1, "Device Id": 0, "Addr": 1, "Bytes": 1,
+                                 "Total Allocated": i % 7, "Total Reserved": i % 5}}
+              for i in range(5000)]  # fmt: skip
+    (device,) = page(trace(tmp_path, events)).blocks["memory"]["devices"]
+    parts = stretches(5000)
+    assert device["allocated_min"] == [min(i % 7 for i in part) for part in parts]
+    assert device["allocated_max"] == [max(i % 7 for i in part) for part in parts]
+    assert device["reserved"] == [max(i % 5 for i in part) for part in parts]
+
+
+def test_more_curves_than_there_is_room_for_are_counted(page, tmp_path):
+    events = [{"ph": "C", "name": f"c{i % 70}", "pid": 1, "ts": i, "args": {"": i}}
+              for i in range(210)]  # fmt: skip
+    timeline = page(trace(tmp_path, events)).blocks["timeline"]
+    assert [counter["name"] for counter in timeline["counters"]] == [f"c{i}" for i in range(64)]
+    assert timeline["samples_left_out"] == 3 * 6
+
+
+def recording(tmp_path, name):
+    source = ROOT / "tests" / "golden" / "capture" / name / "input.ksrec.gz"
+    path = tmp_path / "r.ksrec"
+    path.write_bytes(gzip.decompress(source.read_bytes()))
+    return path
+
+
+def test_curves_of_a_recording_have_names_and_units(page, tmp_path):
+    counters = page(recording(tmp_path, "recording")).blocks["timeline"]["counters"]
+    assert [(counter["name"], counter["unit"]) for counter in counters] == [
+        ("cpu.process", "percent"),
+        ("cpu.core: percent 0", "percent"),
+        ("lr", ""),
+        ("tokens: input", "token"),
+    ]
 
 
 def test_functions_of_a_recording_are_a_flame_graph(kscope, page, tmp_path):
-    source = ROOT / "tests" / "golden" / "capture" / "recording_functions" / "input.ksrec.gz"
-    path = tmp_path / "r.ksrec"
-    path.write_bytes(gzip.decompress(source.read_bytes()))
+    path = recording(tmp_path, "recording_functions")
     kinds = {kind["name"]: kind for kind in page(path).blocks["flame"]["kinds"]}
     lines = text_of(kscope, "export", "--to", "folded", "--weight", "functions", path).splitlines()
     folded = sum(int(line.rpartition(" ")[2]) for line in lines)
     assert folded > 0
     assert sum(kinds["python"]["nodes"]["self"]) == folded
+    functions = json.loads(text_of(kscope, "report", "--json", path))["functions"]
+    assert sum(kinds["python"]["nodes"]["calls"]) == sum(f["calls"] for f in functions)
 
 
 # ---------------------------------------------------------------- how it is made
@@ -200,9 +283,9 @@ def test_nothing_but_the_script_and_the_style_may_run(page):
     assert policy["default-src"] == ["'none'"]
     assert policy["script-src"] == [written.hash_of("script")]
     assert policy["style-src"] == [written.hash_of("style")]
-    assert set(policy) == {
-        "default-src", "script-src", "style-src", "img-src", "base-uri", "form-action"
-    }  # fmt: skip
+    assert policy["img-src"] == ["data:"]
+    assert policy["base-uri"] == policy["form-action"] == ["'none'"]
+    assert len(policy) == 6
     assert {"src", "href", "onload", "onerror", "style"}.isdisjoint(
         key for _, attrs, _ in written.elements for key in attrs
     )
@@ -262,6 +345,15 @@ def test_more_names_than_there_is_room_for_fit(page, tmp_path):
     assert written.blocks["report"]["truncated"]["operators"] == 100_000
 
 
+def test_long_names_halve_the_lists_of_the_report(page, tmp_path):
+    names = [f"{i:03}" + "<" * 5000 for i in range(300)]
+    written = page(trace(tmp_path, [span(n, 10 * i, 5) for i, n in enumerate(names)]))
+    operators = written.blocks["report"]["operators"]
+    (text,) = [text for _, attrs, text in written.elements if attrs.get("id") == "report"]
+    assert 0 < len(operators) < 300 and 2.4 * MB < len(text) < 5.3 * MB
+    assert {operator["name"] for operator in operators} <= {n[:4096] + "\u2026" for n in names}
+
+
 def test_many_tracks_fit(page, tmp_path):
     path = tmp_path / "trace.json"
     with path.open("w") as file:
@@ -275,6 +367,9 @@ def test_many_tracks_fit(page, tmp_path):
     tracks = written.blocks["timeline"]["tracks"]
     assert len(tracks) <= 256
     assert sum(track["events"] for track in tracks if track["kind"] != "steps") == 200_000
+    (rest,) = [track for track in tracks if track["kind"] == "other"]
+    assert rest["name"] == f"{200_000 - len(tracks) + 2} more threads"  # not it, and not the steps
+    assert {written.blocks["timeline"]["strings"][n] for n in rest["levels"][0]["name"]} == {"a"}
 
 
 def test_stacks_whose_times_have_no_sum_fit(page, tmp_path):
@@ -293,13 +388,41 @@ def test_stacks_whose_times_have_no_sum_fit(page, tmp_path):
     assert operators["strings"] == ["other (10500 frames)"]
 
 
+def ranges(timeline, origin_ns=10**9):
+    return [
+        (part["why"], part["start_ns"] - origin_ns, part["end_ns"] - origin_ns)
+        for part in timeline["ranges"]
+    ]
+
+
+def test_stretches_are_what_findings_name_and_steps_as_far_as_they_fit(page, tmp_path):
+    """A finding names all of nine steps, of which the fifth, slowest one has 160,000 operators."""
+    starts = [0, 2000, 4000, 6000, 8000, 200_000, 202_000, 204_000, 206_000]
+    ends = [at + 1000 + 10 * i for i, at in enumerate(starts)]
+    ends[4] = 188_000
+    events = [span(f"ProfilerStep#{i}", at, end - at, cat="user_annotation")
+              for i, (at, end) in enumerate(zip(starts, ends, strict=True))]  # fmt: skip
+    events += [span("a", 8000 + i, 0.5) for i in range(160_000)]
+    whys = {4: "slowest step", 5: "median step"}
+    expected = [
+        (whys.get(i, "host.python_gap"), 1000 * at, 1000 * end)
+        for i, (at, end) in enumerate(zip(starts, ends, strict=True))
+    ]
+    # Of the slowest one first half of its time, and then, as the finding names it, of the rest.
+    expected[4:5] = [
+        ("slowest step", 8_000_000, 98_000_000),
+        ("host.python_gap", 98_000_000, 143_000_000),
+    ]
+    assert ranges(page(trace(tmp_path, events)).blocks["timeline"], 0) == expected
+
+
 def test_spans_that_hold_all_the_rest_fit(page, tmp_path):
     """More than fit begin early and end late, beside steps that are held span by span."""
     events = [span(f"ProfilerStep#{i}", 10**6 + 100 * i, 90 + i, cat="user_annotation")
-              for i in range(9)]  # fmt: skip
+              for i in range(2)]  # fmt: skip
     events += [span("wide", i, 2 * (10**6 - i), tid=2 + i % 3) for i in range(160_000)]
     timeline = page(trace(tmp_path, events)).blocks["timeline"]
-    assert len(timeline["ranges"]) == 3
+    assert ranges(timeline) == [("first step", 0, 90_000), ("slowest step", 100_000, 191_000)]
     exact = [len(level["ts"]) for track in timeline["tracks"] for level in track["levels"][1:]]
     assert sum(exact) < 2000
 

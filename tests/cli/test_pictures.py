@@ -62,11 +62,22 @@ def test_bars_are_as_long_as_what_they_stand_for(draw):
     (device,) = document["devices"]
     (row,) = bars(pictures["idle"])
     assert sum(width for _, width, _ in row) == pytest.approx(660, abs=0.1)
-    assert row[0][1] == pytest.approx(660 * device["util"], abs=0.1)
+    causes = {"busy": device["busy_ns"], **device["idle_by_cause_ns"]}
+    causes["kernel gaps"] = causes.pop("kernel_to_kernel")
+    causes["host code"] = causes.pop("host_code")
+    widths = {title.rsplit(" ", 2)[0]: width for _, width, title in row}
+    assert widths == {
+        cause: pytest.approx(660 * ns / device["span_ns"], abs=0.01)
+        for cause, ns in causes.items()
+        if ns > 0
+    }
+    assert f"busy {100 * device['util']:.0f} %" in words(pictures["idle"])
     assert document["verdict"]["text"] in words(pictures["idle"])
+    labels = {title.rsplit(" ", 2)[0] for row in rows for _, _, title in row}
+    assert labels == {"kernels", "sets", "runtime calls", "CPU operators", "other"}
 
 
-def test_memory_stays_inside_of_its_axes(draw):
+def test_memory_is_drawn_to_scale(draw, kscope):
     pictures, _ = draw(MEMORY)
     curves = [p.get("d") for p in pictures["memory"].iter(SVG + "path") if "H" in p.get("d")]
     assert len(curves) == 3  # axes, reserved, allocated
@@ -75,6 +86,15 @@ def test_memory_stays_inside_of_its_axes(draw):
         ys = [float(y) for y in re.findall(r"V([\d.]+)", curve)]
         assert xs == sorted(xs) and 90 <= xs[0] and xs[-1] == 880
         assert all(110 <= y <= 330 for y in ys)
+    sql = "SELECT MAX(allocated_bytes), MAX(reserved_bytes) FROM memory WHERE device = 0"
+    allocated, reserved = map(
+        int, kscope("query", "--csv", MEMORY, sql).stdout.split()[1].split(",")
+    )
+    tops = [min(float(y) for y in re.findall(r"[V ]([\d.]+)", curve)) for curve in curves[1:]]
+    assert tops == pytest.approx([110, 330 - 220 * allocated / reserved], abs=0.06)
+    marks = {text.text: float(text.get("y")) - 4 for text in pictures["memory"].iter(SVG + "text")}
+    for text, size in {"0 B": 0, "512 MiB": 1 << 29, "1.00 GiB": 1 << 30}.items():
+        assert marks[text] == pytest.approx(330 - 220 * size / reserved, abs=0.06)
 
 
 def test_ranks_are_named(draw, tmp_path):
@@ -92,7 +112,7 @@ def test_ranks_are_named(draw, tmp_path):
 def test_nothing_to_draw_is_an_error(kscope, tmp_path):
     (tmp_path / "t.json").write_text('{"traceEvents": []}')
     run = kscope("report", "--quiet", "--svg", "p", "t.json", cwd=tmp_path)
-    assert run.returncode != 0 and run.stdout == ""
+    assert run.returncode == 3 and run.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
 
 

@@ -1,6 +1,7 @@
 /* Goal: what a page keeps of spans and names is all of them, in bounds. Method: depths and blocks
  * by hand; blocks of many spans against what their resolution gives from the start; bounds of the
- * list of names; strings for a page byte by byte. */
+ * list of names; strings and text for a page byte by byte. */
+#include "page/data_block.h"
 #include "page/page_names.h"
 #include "page/span_blocks.h"
 #include "page/span_depths.h"
@@ -206,6 +207,28 @@ static void test_strings(void **state)
     check_string(KS_STR("<<\xE2\x80\xA8"), 3, "\"\\u003c\\u003c\xE2\x80\xA6\"\n");
 }
 
+static void check_text(struct ks_str plain, const char *expected)
+{
+    struct ks_text text;
+    struct ks_sink sink;
+    ks_text_init(&text);
+    ks_sink_init(&sink, take, &text);
+    ks_data_block_text(&sink, plain);
+    assert_int_equal(ks_sink_finish(&sink, NULL), KS_OK);
+    assert_int_equal(text.len, strlen(expected));
+    assert_memory_equal(text.ptr, expected, text.len);
+    ks_text_release(&text);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    check_text(KS_STR("a<b>&amp;\"c\""), "a&lt;b&gt;&amp;amp;&quot;c&quot;");
+    check_text(KS_STR("\x01\t\x1f\x7f!"), "    !");
+    check_text(KS_STR("\xC3\xA4\xE2\x82\xAC"), "\xC3\xA4\xE2\x82\xAC");
+    check_text(KS_STR("\xC3<\xFF"), "\xEF\xBF\xBD&lt;\xEF\xBF\xBD");
+}
+
 static void test_ints(void **state)
 {
     (void)state;
@@ -236,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_coarser_is_as_coarse_from_the_start),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_text),
         cmocka_unit_test(test_ints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
