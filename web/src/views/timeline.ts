@@ -1,5 +1,5 @@
 // The timeline: toolbar, canvas, details of the selected span, and a table of what is in view.
-import type { App, View, ViewKind } from '../app';
+import type { App, ViewKind } from '../app';
 import type { Flow, Piece, Span, Timeline, Track } from '../data/timeline';
 import { firstAbove, spanAt } from '../data/timeline';
 import { absent, button, clear, h, plainTable, twin } from '../dom';
@@ -11,6 +11,7 @@ import { Canvas, Fitter } from '../ui/canvas';
 import { shortName } from '../ui/names';
 import { onThemeChange, readTheme, type Theme } from '../ui/palette';
 import { type Column, Table } from '../ui/table';
+import { BlockView } from './block';
 
 const MATCHES_MAX = 5000;
 const ROWS_IN_VIEW_MAX = 2000;
@@ -20,37 +21,22 @@ export const timelineView: ViewKind = {
   id: 'timeline',
   title: 'Timeline',
   absentBecause: () => null,
-  make: (app) => new TimelineLoader(app),
+  make: (app) =>
+    new BlockView({
+      title: null,
+      what: 'timeline',
+      read: () => app.timeline(),
+      build: (timeline, element) => build(app, timeline, element),
+    }),
 };
 
-/** Parses the block when the view is first seen. */
-class TimelineLoader implements View {
-  readonly element = h('div', { class: 'view' }, h('p', { class: 'absent' }, 'Reading …'));
-  private panel: TimelinePanel | null = null;
-
-  constructor(private readonly app: App) {}
-
-  show(params: URLSearchParams): void {
-    if (this.panel) {
-      this.panel.go(params);
-      return;
-    }
-    this.app.timeline().then(
-      (timeline) => {
-        clear(this.element);
-        if (!timeline) {
-          this.element.append(absent('The inputs hold no spans that could be drawn.'));
-          return;
-        }
-        this.panel = new TimelinePanel(this.app, timeline, this.element);
-        this.panel.go(params);
-      },
-      () => {
-        clear(this.element);
-        this.element.append(absent('This page is damaged: its timeline cannot be read.'));
-      },
-    );
+function build(app: App, timeline: Timeline | null, element: HTMLElement) {
+  if (!timeline) {
+    element.append(absent('The inputs hold no spans that could be drawn.'));
+    return null;
   }
+  const panel = new TimelinePanel(app, timeline, element);
+  return (params: URLSearchParams) => panel.go(params);
 }
 
 class TimelinePanel {
