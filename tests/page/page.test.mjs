@@ -585,6 +585,34 @@ test('a table of 100,000 rows draws only those in sight', () =>
     assert.ok(Date.now() - begin < 2000);
   }));
 
+test('a short table shows the filter that hides rows, and sorts words from the first', () =>
+  withTab(async (tab, { open }) => {
+    const row = { kind: 'op', calls: 1, self_cpu_ns: 5 };
+    const operators = ['aten::mm', 'aten::relu'].map((name) => ({ ...row, name }));
+    const counters = ['b', 'a', 'c'].map((name) => ({ name, count: 1 }));
+    const { url } = writePage({ report: smallReport({ operators, counters }) });
+    await open(`${url}#operators`);
+    const filter = tab.locator('.table-view input');
+    assert.equal(await filter.isVisible(), false);
+    await open(`${url}#operators?filter=relu`);
+    const rows = tab.locator('.grid tbody tr:not(.spacer)');
+    assert.equal(await rows.count(), 1);
+    await filter.fill('');
+    assert.equal(await rows.count(), 2);
+    await goTo(tab, 'code');
+    assert.deepEqual(await rows.locator('td.name').allInnerTexts(), ['a', 'b', 'c']);
+  }));
+
+test('a list of what is in view does not call the rest missing', () =>
+  withTab(async (tab, { open }) => {
+    const timeline = bigTimeline(1, 3000);
+    await open(writePage({ report: smallReport(), timeline }).url + '#timeline');
+    await settle(tab);
+    await tab.click('summary:text("Spans in view as a table")');
+    const said = await tab.innerText('.table-view [role=status]');
+    assert.equal(said, '2,000 rows; 1,000 more are in view: zoom in to list them');
+  }));
+
 test('the page works inside of a sandboxed frame made from text', () =>
   withTab(async (tab, { noise }) => {
     const { html } = writePage({ report: smallReport(), timeline: bigTimeline(2, 100) });

@@ -246,6 +246,7 @@ class TimelinePanel {
       columns,
       rows: spans,
       total,
+      rest: 'are in view: zoom in to list them',
       sortBy: 'dur',
       onOpen: (span) => this.select(span, true),
     });
