@@ -107,6 +107,8 @@ test('numbers are written as the terminal writes them', async () => {
   assert.equal(format.formatTime(1125), '1.12 us');
   assert.equal(format.formatTime(1375), '1.38 us');
   assert.equal(format.formatTime(null), '–');
+  assert.equal(format.formatCount(1234.996), '1,235');
+  assert.equal(format.formatCount(-0.126), '-0.13');
 });
 
 test('kernels are named by what tells them apart', async () => {
