@@ -91,8 +91,10 @@ class TimelinePanel {
     const from = Number(params.get('from') ?? NaN);
     const to = Number(params.get('to') ?? NaN);
     const isRange = Number.isFinite(from) && Number.isFinite(to) && from < to;
-    if (isRange) {
+    if (isRange && params.has('room')) {
       this.camera.frame(from, to);
+    } else if (isRange) {
+      this.camera.set(from, to); // as remembered: a page that is loaded again shows the same
     }
     const rank = params.get('rank');
     const isOfRank = (each: number | null) => rank === null || each === Number(rank);
