@@ -25,6 +25,7 @@ INPUTS = {
     "memory": ["A.leak.bad.pt.trace.json.gz"],
 }
 
+NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 ALL_PAGES = re.compile(r"const ALL_PAGES = \[(.*?)\]", re.S)
 THEMES = re.compile(r"const THEMES = \[(.*?)\]", re.S)
 NAME = re.compile(r"test\((['`])(.*?)\1", re.S)
@@ -143,6 +144,15 @@ def missing_parts(root, bundle, chromium):
     return [text for text, path in parts.items() if not path.exists()]
 
 
+def read_results(text):
+    """(passed, text) by name. Node writes messages as they are: XML may not hold their colours."""
+    found = {}
+    for case in xml.etree.ElementTree.fromstring(NO_XML.sub("", text)).iter("testcase"):
+        failure = case.find("failure")
+        found[case.get("name")] = (failure is None, "" if failure is None else failure.text)
+    return found
+
+
 @pytest.fixture(scope="session")
 def results(tmp_path_factory):
     """(passed, text) of each test of page.test.mjs."""
@@ -155,11 +165,7 @@ def results(tmp_path_factory):
     report = folder / "report.xml"
     command = ["node", "--test", "--test-reporter=junit", f"--test-reporter-destination={report}"]
     subprocess.run([*command, str(CHECKS)], env=env, cwd=ROOT, timeout=300)
-    found = {}
-    for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-        failure = case.find("failure")
-        found[case.get("name")] = (failure is None, "" if failure is None else failure.text)
-    return found
+    return read_results(report.read_text(encoding="utf-8", errors="replace"))
 
 
 LEFT_OUT = why_left_out(PROGRAM)
@@ -177,6 +183,12 @@ def test_in_chromium(results, name):
 @needs_page
 def test_every_check_counts_here(results):
     assert sorted(results) == sorted(names_of_checks())
+
+
+def test_a_failure_in_colour_is_read():
+    case = '<testcase name="a"><failure>\x1b[31mred\x1b[0m</failure></testcase>'
+    found = read_results(f"<testsuites>{case}<testcase name='b'/></testsuites>")
+    assert found == {"a": (False, "[31mred[0m"), "b": (True, "")}
 
 
 def test_what_set_up_should_have_made_is_missed(tmp_path):
