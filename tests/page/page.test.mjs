@@ -484,6 +484,8 @@ test('the timeline is worked by mouse and wheel', () =>
     await tab.mouse.up();
     await settle(tab);
     assert.notEqual(await tab.innerText('.range'), closer);
+    await tab.mouse.click(box.x + 500, box.y + 40, { button: 'right' });
+    assert.equal(await tab.locator('.details h2').count(), 0, 'the other button is for a menu');
     await tab.mouse.click(box.x + 500, box.y + 40);
     assert.match(await tab.innerText('.details h2'), /ProfilerStep#\d/);
   }));
@@ -504,6 +506,18 @@ test('merged detail is said to be merged', () =>
     assert.match(await tab.innerText('.details'), /5 merged; the longest gives the name/);
   }));
 
+test('a timeline in a frame narrower than its names is drawn', () =>
+  withTab(
+    async (tab, { open }) => {
+      const timeline = bigTimeline(1, 400);
+      timeline.end_ns = 3e9;
+      await open(writePage({ report: smallReport(), timeline }).url + '#timeline');
+      await settle(tab);
+      assert.match(await tab.innerText('.range'), /0.000 ms to 3000.000 ms/);
+    },
+    { viewport: { width: 120, height: 400 } },
+  ));
+
 test('counters say their values at the pointer and in the table', () =>
   withTab(async (tab, { open }) => {
     const counter = { name: 'memory', unit: 'bytes', rank: 1, ts: [0, 20_000] };
@@ -516,6 +530,8 @@ test('counters say their values at the pointer and in the table', () =>
     assert.match(await tab.getAttribute('canvas', 'title'), /^memory at .* ms: 1.00 KiB$/);
     await tab.mouse.move(box.x + box.width - 60, box.y + 180);
     assert.match(await tab.getAttribute('canvas', 'title'), /2.00 KiB to 4.00 KiB$/);
+    await tab.mouse.move(box.x + 20, box.y + 180); // its name, which is of no moment
+    assert.equal(await tab.getAttribute('canvas', 'title'), '');
     await tab.click('summary:text("Tracks as a table")');
     assert.match(await tab.innerText('.twin table'), /memory\s+rank 1\s+1.00 KiB to 4.00 KiB/);
   }));

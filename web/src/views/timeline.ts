@@ -277,7 +277,8 @@ class TimelinePanel {
   }
 
   private scene(): Scene {
-    const gutter = this.canvas.width < 760 ? GUTTER.narrow : GUTTER.wide;
+    const wanted = this.canvas.width < 760 ? GUTTER.narrow : GUTTER.wide;
+    const gutter = Math.min(wanted, this.canvas.width / 2); // time goes forward in any frame
     return {
       timeline: this.timeline,
       camera: this.camera,
@@ -566,6 +567,9 @@ class TimelinePanel {
     canvas.addEventListener('wheel', (event) => this.onWheel(event), { passive: false });
     canvas.addEventListener('keydown', (event) => this.onKey(event));
     canvas.addEventListener('pointerdown', (event) => {
+      if (event.button !== 0) {
+        return; // a menu can swallow the release of another button
+      }
       this.drag = { x: event.clientX, y: event.clientY, moved: false };
       canvas.setPointerCapture(event.pointerId);
     });
@@ -603,8 +607,11 @@ class TimelinePanel {
 
   private onMove(event: PointerEvent): void {
     if (!this.drag) {
-      this.hover(this.spanAtPoint(event.offsetX, event.offsetY));
-      this.hoverCounter(event.offsetX, event.offsetY);
+      const span = this.spanAtPoint(event.offsetX, event.offsetY);
+      this.hover(span);
+      this.canvas.element.title = span
+        ? `${shortName(this.timeline.nameOf(span))}: ${formatTime(span.endNs - span.startNs)}`
+        : this.counterAtPoint(event.offsetX, event.offsetY);
       return;
     }
     const dx = event.clientX - this.drag.x;
@@ -646,24 +653,22 @@ class TimelinePanel {
       return;
     }
     this.hovered = span;
-    this.canvas.element.title = span
-      ? `${shortName(this.timeline.nameOf(span))}: ${formatTime(span.endNs - span.startNs)}`
-      : '';
     this.redraw();
   }
 
-  /** Says the value of a counter at the pointer. */
-  private hoverCounter(x: number, y: number): void {
+  /** What a counter says at the pointer, or nothing. */
+  private counterAtPoint(x: number, y: number): string {
+    const scene = this.scene();
     const counter = this.rows.at(y - RULER_HEIGHT + this.scrollY)?.counter;
-    if (!counter) {
-      return;
+    if (!counter || x < scene.gutter || y < RULER_HEIGHT) {
+      return '';
     }
-    const ns = xToTime(this.scene(), x);
+    const ns = xToTime(scene, x);
     const i = firstAbove(counter.ts, ns) - 1;
     const least = formatAs(counter.min[i], counter.unit);
     const most = formatAs(counter.max[i], counter.unit);
     const value = least === most ? most : `${least} to ${most}`;
-    this.canvas.element.title = i < 0 ? '' : `${counter.name} at ${formatMoment(ns)}: ${value}`;
+    return i < 0 ? '' : `${counter.name} at ${formatMoment(ns)}: ${value}`;
   }
 
   private onKey(event: KeyboardEvent): void {
