@@ -250,6 +250,20 @@ test('the tables hold the rows of the JSON, in its order of size', () =>
     assert.equal(report.operators.find((each) => each.name === first).cpu_ns, last);
   }));
 
+test('the mean of some steps is not said to be that of all', () =>
+  withTab(async (tab, { open }) => {
+    const report = readJson('gpu');
+    await open(writePage({ report }).url);
+    assert.match(await tab.innerText('.tiles'), /Mean step/i);
+    assert.match(await tab.innerText('.saving >> nth=0'), /of it\)/);
+    await open(writePage({ report: { ...report, truncated: { steps: 4321 } } }).url);
+    const cut = await tab.innerText('.tiles');
+    const held = report.steps.length;
+    assert.match(cut, new RegExp(`Mean of the first ${held} steps[\\s\\S]*4,321`, 'i'));
+    assert.doesNotMatch(await tab.innerText('.saving >> nth=0'), /of it\)/);
+    assert.match(await tab.innerText('main'), new RegExp(`The first ${held} steps; the others`));
+  }));
+
 test('step bars say the numbers of the JSON when chosen by key', () =>
   withTab(async (tab, { open }) => {
     const report = readJson('gpu');
