@@ -173,6 +173,36 @@ test('each moment is drawn and found in the finest level that has it', async () 
   assert.equal(asTimeline({ tracks: [], strings: [] }), null);
 });
 
+test('frames of a damaged tree lead to a root', async () => {
+  const { asFlame } = await load('data/flame.ts');
+  const ones = [1, 1, 1, 1];
+  const nodes = {
+    parent: [-1, 0, 2, 9],
+    name: [0, 0, 0, 0],
+    self: ones,
+    total: [4, 1, 2, 3],
+    calls: ones,
+  };
+  const [tree] = asFlame({ kinds: [{ name: 'python', unit: 'ns', strings: ['f'], nodes }] });
+  assert.deepEqual([...tree.parent], [-1, 0, -1, -1]);
+  assert.deepEqual([...tree.offset], [0, 0, 4, 6]);
+  assert.deepEqual([...tree.depth], [0, 1, 0, 0]);
+  assert.equal(tree.total0, 9);
+});
+
+test('names of files are one word of a shell', async () => {
+  const { quoted } = await load('views/about.ts');
+  for (const [name, word] of [
+    ['a-1.pt.trace.json.gz', 'a-1.pt.trace.json.gz'],
+    ['two words', "'./two words'"],
+    ['$(x)`y`', "'./$(x)`y`'"],
+    ["it's", "'./it'\\''s'"],
+    ['--html', "'./--html'"],
+  ]) {
+    assert.equal(quoted(name), word);
+  }
+});
+
 test('the search in a lane finds what a walk finds', async () => {
   const { firstAbove } = await load('data/timeline.ts');
   let seed = 7;

@@ -404,7 +404,7 @@ function childrenOf(tree: FlameTree): number[][] {
   const children: number[][] = Array.from({ length: tree.size + 1 }, () => []);
   for (let i = 0; i < tree.size; i++) {
     const parent = tree.parent[i] ?? -1;
-    children[parent < 0 || parent >= i ? tree.size : parent]?.push(i);
+    children[parent < 0 ? tree.size : parent]?.push(i);
   }
   return children;
 }
