@@ -457,6 +457,31 @@ test('task: which line waits for the GPU', () =>
     await user.sees(/cudaStreamSynchronize\s+gen_corpus\.py:109\s+step\s+aten::item/);
   }));
 
+test('copying twice leaves the button as it was, and the focus on it', () =>
+  withTab(async (tab, { open }) => {
+    await open(urlOf('gpu'));
+    await tab.evaluate(() => {
+      Object.defineProperty(navigator, 'clipboard', { value: undefined });
+      document.querySelector('.card .copy').scrollIntoView();
+    });
+    const copy = tab.locator('.card .copy').first();
+    await copy.focus();
+    await tab.keyboard.press('Enter');
+    await tab.keyboard.press('Enter');
+    await tab.waitForTimeout(1700);
+    assert.equal(await copy.innerText(), 'Copy');
+    assert.equal(await tab.evaluate(() => document.activeElement.className), 'copy');
+  }));
+
+test('a link to the place in sight adds nothing to the history', () =>
+  withTab(async (tab, { open }) => {
+    await open(urlOf('gpu'));
+    await goTo(tab, 'kernels');
+    const before = await tab.evaluate(() => history.length);
+    await goTo(tab, 'kernels');
+    assert.equal(await tab.evaluate(() => history.length), before);
+  }));
+
 test('a finding leads to its place in the timeline', () =>
   withTab(async (tab, { open }) => {
     await open(urlOf('gpu'));
