@@ -203,6 +203,97 @@ test('names of files are one word of a shell', async () => {
   }
 });
 
+test('a span that ends late is found behind those that begin after it', async () => {
+  const { asTimeline, firstAbove } = await load('data/timeline.ts');
+  const zeros = [0, 0, 0];
+  const level = { start_ns: 0, end_ns: 130, resolution_ns: 0, is_exact: true, depth: zeros };
+  const columns = { ts: [0, 10, 100], dur: [100, 10, 10], name: zeros, count: [1, 1, 1] };
+  const track = { id: 0, kind: 'async', name: 't', depth_max: 1, events: 3 };
+  const tracks = [
+    { ...track, levels: [{ ...level, ...columns }] },
+    { ...track, id: 1, levels: [] },
+  ];
+  const flows = { from_track: [0, 1], from_ns: [50, 50], to_track: [1, 0], to_ns: [60, 60] };
+  const all = { origin_ns: '0', start_ns: 0, end_ns: 130, strings: ['f'], tracks, flows };
+  const timeline = asTimeline(all);
+  const [span] = timeline.search('f', 1);
+  assert.equal(firstAbove(span.level.lanes[0].reach, 50), 0);
+  const ends = timeline.flowsOf(span).map((flow) => [flow.fromTrack, flow.toTrack]);
+  assert.deepEqual(ends, [
+    [0, 1],
+    [1, 0],
+  ]);
+  const own = asTimeline({ ...all, flows: { ...flows, from_track: [1, 1], to_track: [1, 1] } });
+  assert.deepEqual(own.flowsOf(span), []);
+});
+
+test('a zoom keeps the moment below the pointer, and stays inside of the trace', async () => {
+  const { Camera } = await load('timeline/camera.ts');
+  const camera = new Camera(0, 1000);
+  camera.zoom(0.5, 200);
+  assert.deepEqual([camera.fromNs, camera.toNs], [100, 600]);
+  camera.pan(9999);
+  assert.deepEqual([camera.fromNs, camera.toNs], [500, 1000]);
+  camera.zoom(100);
+  assert.deepEqual([camera.fromNs, camera.toNs], [0, 1000]);
+});
+
+/** What `paint` fills in the lane of the first track, as [from, to] in pixels, by place. */
+async function paintedBoxes(timeline, width) {
+  const { paint } = await load('timeline/paint.ts');
+  const { Rows } = await load('timeline/rows.ts');
+  const filled = [];
+  const fillRect = (x, y, w, h) => h === 16 && filled.push([x, x + w]);
+  const context = new Proxy({ fillRect }, { get: (own, key) => own[key] ?? (() => undefined) });
+  paint(context, {
+    timeline,
+    camera: { fromNs: 0, toNs: timeline.endNs, widthNs: timeline.endNs, endNs: timeline.endNs },
+    rows: new Rows(timeline),
+    theme: {},
+    fitter: { fit: () => '' },
+    gutter: 100,
+    scrollY: 0,
+    selected: null,
+    hovered: null,
+    matches: new Set(),
+    flows: [],
+    height: 400,
+    width,
+  });
+  return filled.sort(([a], [b]) => a - b);
+}
+
+test('no pixel of a dense lane is left out, and a span by itself is drawn', async () => {
+  const { asTimeline } = await load('data/timeline.ts');
+  const raw = bigTimeline(1, 20_000);
+  const [level] = raw.tracks[0].levels;
+  Object.assign(level, { depth: level.ts.map(() => 0), dur: level.ts.map(() => 90) });
+  level.ts[19_999] = 1_000_000; // alone, after a gap
+  Object.assign(raw, { end_ns: 4_000_000 });
+  level.end_ns = 4_000_000;
+  const boxes = await paintedBoxes(asTimeline(raw), 900);
+  let reached = 100;
+  for (const [from, to] of boxes.slice(0, -1)) {
+    assert.ok(from <= reached + 1, `nothing is drawn from ${reached} to ${from}`);
+    reached = Math.max(reached, to);
+  }
+  assert.ok(Math.abs(reached - 500) < 2, `${reached}`);
+  const [from] = boxes.at(-1);
+  assert.ok(Math.abs(from - 700) < 1, `${from}`);
+  assert.ok(boxes.length < 400, `${boxes.length} boxes`);
+});
+
+test('a bar of several steps is the longest of them', async () => {
+  const { columnsOf } = await load('views/steps.ts');
+  const steps = [5, 9, 7, 1, 2].map((dur, i) => ({ number: i, index: i, rank: null, dur_ns: dur }));
+  const bars = columnsOf(steps, 3).map(({ step, count }) => [step.dur_ns, count]);
+  assert.deepEqual(bars, [
+    [9, 2],
+    [7, 2],
+    [2, 1],
+  ]);
+});
+
 test('the search in a lane finds what a walk finds', async () => {
   const { firstAbove } = await load('data/timeline.ts');
   let seed = 7;
@@ -419,6 +510,10 @@ test('task: find the slow rank', () =>
     await user.click('.card a:text("Ranks beside each other")');
     await user.sees(/Look at rank 1/);
     await user.sees(/Rank 1 .*GPU idle 8\d %/);
+    const durs = readJson('ranks').steps.filter(({ rank }) => rank === 1);
+    const meanNs = durs.reduce((sum, step) => sum + step.dur_ns, 0) / durs.length;
+    const { formatTime } = await load('format.ts');
+    assert.ok((await tab.innerText('main')).includes(`Rank 1 ${formatTime(meanNs)} a step`));
     await user.click('.device:has(strong:text-is("Rank 1")) a');
     await user.sees(/ms to .* ms/, '.range');
     assert.match(await tab.evaluate(() => location.hash), /rank=1/);
@@ -698,6 +793,55 @@ test('a list of what is in view does not call the rest missing', () =>
     await tab.click('summary:text("Spans in view as a table")');
     const said = await tab.innerText('.table-view [role=status]');
     assert.equal(said, '2,000 rows; 1,000 more are in view: zoom in to list them');
+  }));
+
+test('flame graphs go to the largest frame below, and count what is inside of a match once', () =>
+  withTab(async (tab, { open }) => {
+    const nodes = {
+      parent: [-1, 0, 0, -1],
+      name: [0, 1, 2, 3],
+      self: [2, 2, 6, 10],
+      total: [10, 2, 6, 10],
+      calls: [1, 1, 1, 1],
+    };
+    const strings = ['fa', 'small', 'fa inner', 'other'];
+    const flame = { kinds: [{ name: 'python', unit: 'ns', strings, nodes }] };
+    await open(writePage({ report: smallReport(), flame }).url + '#flame');
+    await settle(tab);
+    await tab.focus('canvas');
+    await tab.keyboard.press('ArrowDown');
+    assert.equal(await tab.innerText('.details h2'), 'fa inner');
+    await tab.fill('input[type=search]', 'fa');
+    assert.equal(await tab.innerText('main [role=status]'), '2 frames, 50 % of all');
+  }));
+
+test('the peak is the largest value of the curve', () =>
+  withTab(async (tab, { open }) => {
+    const curve = { device: 0, rank: null, ts: [1e6, 1e6, 1e6], reserved: [null, 8192, null] };
+    const allocated = { allocated_min: [0, 1024, 512], allocated_max: [1024, 4096, 2048] };
+    const memory = { devices: [{ ...curve, ...allocated }] };
+    await open(writePage({ report: smallReport(), memory }).url + '#memory');
+    await settle(tab);
+    const text = await tab.innerText('main');
+    assert.match(text, /Peak: 4.00 KiB allocated at 2.000 ms; reserved at most 8.00 KiB/);
+  }));
+
+test('rows without a value come last in either order', () =>
+  withTab(async (tab, { open }) => {
+    const operators = [3, null, 7].map((ns, i) => ({ name: `op_${i}`, self_cpu_ns: ns, calls: 1 }));
+    await open(writePage({ report: smallReport({ operators }) }).url + '#operators');
+    const names = tab.locator('.grid tbody tr:not(.spacer) td.name');
+    assert.deepEqual(await names.allInnerTexts(), ['op_2', 'op_0', 'op_1']);
+    await tab.click('.grid th button:text-is("self CPU")');
+    assert.deepEqual(await names.allInnerTexts(), ['op_0', 'op_2', 'op_1']);
+  }));
+
+test('damage of several inputs is added up', () =>
+  withTab(async (tab, { open }) => {
+    const input = { path: 'a.json', format: null, compression: null, status: 'ok', events: 1 };
+    const inputs = [2, 3].map((lost) => ({ ...input, bytes: 1, counts: { events_lost: lost } }));
+    await open(writePage({ report: smallReport({ inputs }) }).url);
+    assert.match(await tab.innerText('.banner'), /^[\s\S]*\n5 events [^\n]*\(events_lost\)$/);
   }));
 
 test('the page works inside of a sandboxed frame made from text', () =>
