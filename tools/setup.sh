@@ -145,6 +145,10 @@ install_page_side() {
         say "no Node 20 or newer was found: the report page is left out"
         return 0
     fi
+    if ! command -v npm >/dev/null 2>&1; then # Debian has it in a package of its own
+        say "Node is here without npm: the report page is left out"
+        return 0
+    fi
     web/install.sh
 }
 

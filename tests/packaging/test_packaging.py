@@ -4,6 +4,7 @@ environment, where the program and the package record and read a region."""
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -66,6 +67,8 @@ def test_archives_hold_what_they_should(packed):
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[-1] for name in archive.getnames()}
     assert {"pyproject.toml", "python/ext/module.c", "wire/recording.h", "LICENSE"} <= names
+    assert {"web/package-lock.json", "web/src/main.ts", "web/install.sh"} <= names
+    assert not any("node_modules" in name for name in names)
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in ("py.typed", "_kscope.pyi", "libkscope_capture.so", "inject/sitecustomize.py"):
         assert f"kinetoscope/{name}" in names
@@ -97,6 +100,22 @@ def test_installed_program_and_package_work(packed, tmp_path):
         cwd=tmp_path,
     )
     assert rows.split() == ['"name","calls"', '"packed",7']
+
+
+def test_installed_program_writes_the_page_where_node_built_it(packed, tmp_path):
+    trace = tmp_path / "a.pt.trace.json"
+    trace.write_text('{"schemaVersion": 1, "traceEvents": []}')
+    kscope = packed[1] / "bin" / "kscope"
+    page = tmp_path / "page.html"
+    command = [kscope, "report", "--html", page, trace]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean_environment())
+    node = shutil.which("node") and shutil.which("npm")
+    version = node and subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    if version and int(version.strip().lstrip("v").split(".")[0]) >= 20:
+        assert done.returncode == 0, done.stderr
+        assert page.read_text(encoding="utf-8").count("</script>") > 1
+    else:
+        assert done.returncode == 3 and not page.exists()
 
 
 def test_stubs_agree_with_the_module(packed, tmp_path):

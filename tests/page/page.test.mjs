@@ -107,6 +107,8 @@ test('numbers are written as the terminal writes them', async () => {
   assert.equal(format.formatTime(1125), '1.12 us');
   assert.equal(format.formatTime(1375), '1.38 us');
   assert.equal(format.formatTime(null), '–');
+  assert.equal(format.formatCount(1234.996), '1,235');
+  assert.equal(format.formatCount(-0.126), '-0.13');
 });
 
 test('kernels are named by what tells them apart', async () => {
@@ -171,6 +173,128 @@ test('each moment is drawn and found in the finest level that has it', async () 
   assert.equal(asTimeline({ tracks: [], strings: [] }), null);
 });
 
+test('frames of a damaged tree lead to a root', async () => {
+  const { asFlame } = await load('data/flame.ts');
+  const ones = [1, 1, 1, 1];
+  const nodes = {
+    parent: [-1, 0, 2, 9],
+    name: [0, 0, 0, 0],
+    self: ones,
+    total: [4, 1, 2, 3],
+    calls: ones,
+  };
+  const [tree] = asFlame({ kinds: [{ name: 'python', unit: 'ns', strings: ['f'], nodes }] });
+  assert.deepEqual([...tree.parent], [-1, 0, -1, -1]);
+  assert.deepEqual([...tree.offset], [0, 0, 4, 6]);
+  assert.deepEqual([...tree.depth], [0, 1, 0, 0]);
+  assert.equal(tree.total0, 9);
+});
+
+test('names of files are one word of a shell', async () => {
+  const { quoted } = await load('views/about.ts');
+  for (const [name, word] of [
+    ['a-1.pt.trace.json.gz', 'a-1.pt.trace.json.gz'],
+    ['two words', "'./two words'"],
+    ['$(x)`y`', "'./$(x)`y`'"],
+    ["it's", "'./it'\\''s'"],
+    ['--html', "'./--html'"],
+  ]) {
+    assert.equal(quoted(name), word);
+  }
+});
+
+test('a span that ends late is found behind those that begin after it', async () => {
+  const { asTimeline, firstAbove } = await load('data/timeline.ts');
+  const level = { start_ns: 0, end_ns: 130, resolution_ns: 0, is_exact: true };
+  const ts = [0, 6, 4, 10, 20, 60]; // the third of them lasts until the last one begins
+  const [zeros, ones] = [ts.map(() => 0), ts.map(() => 1)];
+  const columns = { ts, dur: [5, 2, 90, 10, 5, 10], name: [1, 1, 0, 1, 1, 1], depth: zeros };
+  const track = { id: 0, kind: 'async', name: 't', depth_max: 1, events: 3 };
+  const tracks = [
+    { ...track, levels: [{ ...level, ...columns, count: ones }] },
+    { ...track, id: 1, levels: [] },
+  ];
+  const flows = { from_track: [0, 1], from_ns: [50, 50], to_track: [1, 0], to_ns: [60, 60] };
+  const all = { origin_ns: '0', start_ns: 0, end_ns: 130, strings: ['f', 'g'], tracks, flows };
+  const timeline = asTimeline(all);
+  const [span] = timeline.search('f', 1);
+  assert.equal(firstAbove(span.level.lanes[0].reach, 50), 2);
+  const ends = timeline.flowsOf(span).map((flow) => [flow.fromTrack, flow.toTrack]);
+  assert.deepEqual(ends, [
+    [0, 1],
+    [1, 0],
+  ]);
+  const own = asTimeline({ ...all, flows: { ...flows, from_track: [1, 1], to_track: [1, 1] } });
+  assert.deepEqual(own.flowsOf(span), []);
+});
+
+test('a zoom keeps the moment below the pointer, and stays inside of the trace', async () => {
+  const { Camera } = await load('timeline/camera.ts');
+  const camera = new Camera(0, 1000);
+  camera.zoom(0.5, 200);
+  assert.deepEqual([camera.fromNs, camera.toNs], [100, 600]);
+  camera.pan(9999);
+  assert.deepEqual([camera.fromNs, camera.toNs], [500, 1000]);
+  camera.zoom(100);
+  assert.deepEqual([camera.fromNs, camera.toNs], [0, 1000]);
+});
+
+/** What `paint` fills in the lane of the first track, as [from, to] in pixels, by place. */
+async function paintedBoxes(timeline, width) {
+  const { paint } = await load('timeline/paint.ts');
+  const { Rows } = await load('timeline/rows.ts');
+  const filled = [];
+  const fillRect = (x, y, w, h) => h === 16 && filled.push([x, x + w]);
+  const context = new Proxy({ fillRect }, { get: (own, key) => own[key] ?? (() => undefined) });
+  paint(context, {
+    timeline,
+    camera: { fromNs: 0, toNs: timeline.endNs, widthNs: timeline.endNs, endNs: timeline.endNs },
+    rows: new Rows(timeline),
+    theme: {},
+    fitter: { fit: () => '' },
+    gutter: 100,
+    scrollY: 0,
+    selected: null,
+    hovered: null,
+    matches: new Set(),
+    flows: [],
+    height: 400,
+    width,
+  });
+  return filled.sort(([a], [b]) => a - b);
+}
+
+test('no pixel of a dense lane is left out, and a span by itself is drawn', async () => {
+  const { asTimeline } = await load('data/timeline.ts');
+  const raw = bigTimeline(1, 20_000);
+  const [level] = raw.tracks[0].levels;
+  Object.assign(level, { depth: level.ts.map(() => 0), dur: level.ts.map(() => 90) });
+  level.ts[19_999] = 1_000_000; // alone, after a gap
+  Object.assign(raw, { end_ns: 4_000_000 });
+  level.end_ns = 4_000_000;
+  const boxes = await paintedBoxes(asTimeline(raw), 900);
+  let reached = 100;
+  for (const [from, to] of boxes.slice(0, -1)) {
+    assert.ok(from <= reached + 1, `nothing is drawn from ${reached} to ${from}`);
+    reached = Math.max(reached, to);
+  }
+  assert.ok(Math.abs(reached - 500) < 2, `${reached}`);
+  const [from] = boxes.at(-1);
+  assert.ok(Math.abs(from - 700) < 1, `${from}`);
+  assert.ok(boxes.length < 400, `${boxes.length} boxes`);
+});
+
+test('a bar of several steps is the longest of them', async () => {
+  const { columnsOf } = await load('views/steps.ts');
+  const steps = [5, 9, 7, 1, 2].map((dur, i) => ({ number: i, index: i, rank: null, dur_ns: dur }));
+  const bars = columnsOf(steps, 3).map(({ step, count }) => [step.dur_ns, count]);
+  assert.deepEqual(bars, [
+    [9, 2],
+    [7, 2],
+    [2, 1],
+  ]);
+});
+
 test('the search in a lane finds what a walk finds', async () => {
   const { firstAbove } = await load('data/timeline.ts');
   let seed = 7;
@@ -192,7 +316,7 @@ for (const name of ALL_PAGES) {
         await goTo(tab, view);
         const text = await tab.innerText('main');
         assert.ok(text.trim().length > 30, `${view} is empty`);
-        assert.doesNotMatch(text, /undefined|NaN|\[object|Infinity/, view);
+        assert.doesNotMatch(text, /undefined|NaN|\[object|Infinity|This page is damaged/, view);
         const isWide = await tab.evaluate(
           () => document.documentElement.scrollWidth > document.documentElement.clientWidth,
         );
@@ -246,6 +370,20 @@ test('the tables hold the rows of the JSON, in its order of size', () =>
     const last = byCpu.at(-1).cpu_ns;
     const first = await rows.first().locator('td.name').getAttribute('title');
     assert.equal(report.operators.find((each) => each.name === first).cpu_ns, last);
+  }));
+
+test('the mean of some steps is not said to be that of all', () =>
+  withTab(async (tab, { open }) => {
+    const report = readJson('gpu');
+    await open(writePage({ report }).url);
+    assert.match(await tab.innerText('.tiles'), /Mean step/i);
+    assert.match(await tab.innerText('.saving >> nth=0'), /of it\)/);
+    await open(writePage({ report: { ...report, truncated: { steps: 4321 } } }).url);
+    const cut = await tab.innerText('.tiles');
+    const held = report.steps.length;
+    assert.match(cut, new RegExp(`Mean of the first ${held} steps[\\s\\S]*4,321`, 'i'));
+    assert.doesNotMatch(await tab.innerText('.saving >> nth=0'), /of it\)/);
+    assert.match(await tab.innerText('main'), new RegExp(`The first ${held} steps; the others`));
   }));
 
 test('step bars say the numbers of the JSON when chosen by key', () =>
@@ -373,6 +511,10 @@ test('task: find the slow rank', () =>
     await user.click('.card a:text("Ranks beside each other")');
     await user.sees(/Look at rank 1/);
     await user.sees(/Rank 1 .*GPU idle 8\d %/);
+    const durs = readJson('ranks').steps.filter(({ rank }) => rank === 1);
+    const meanNs = durs.reduce((sum, step) => sum + step.dur_ns, 0) / durs.length;
+    const { formatTime } = await load('format.ts');
+    assert.ok((await tab.innerText('main')).includes(`Rank 1 ${formatTime(meanNs)} a step`));
     await user.click('.device:has(strong:text-is("Rank 1")) a');
     await user.sees(/ms to .* ms/, '.range');
     assert.match(await tab.evaluate(() => location.hash), /rank=1/);
@@ -389,6 +531,12 @@ test('task: why is the GPU idle in step 3', () =>
     );
     await user.click('.readout a');
     await user.sees(/ms to .* ms/, '.range');
+    const step = readJson('gpu').steps.find(({ number }) => number === 3);
+    const hash = await tab.evaluate(() => location.hash);
+    const params = new URLSearchParams(hash.split('?')[1]);
+    const [from, to] = [Number(params.get('from')), Number(params.get('to'))];
+    assert.ok(from <= step.start_ns && to >= step.start_ns + step.dur_ns, hash);
+    assert.ok(to - from < 3 * step.dur_ns, hash);
   }));
 
 test('task: what held memory at the peak', () =>
@@ -409,6 +557,31 @@ test('task: which line waits for the GPU', () =>
     await user.sees(/gen_corpus\.py:109, aten::item/);
     await user.click('.card a:text("All copies and waits")');
     await user.sees(/cudaStreamSynchronize\s+gen_corpus\.py:109\s+step\s+aten::item/);
+  }));
+
+test('copying twice leaves the button as it was, and the focus on it', () =>
+  withTab(async (tab, { open }) => {
+    await open(urlOf('gpu'));
+    await tab.evaluate(() => {
+      Object.defineProperty(navigator, 'clipboard', { value: undefined });
+      document.querySelector('.card .copy').scrollIntoView();
+    });
+    const copy = tab.locator('.card .copy').first();
+    await copy.focus();
+    await tab.keyboard.press('Enter');
+    await tab.keyboard.press('Enter');
+    await tab.waitForTimeout(1700);
+    assert.equal(await copy.innerText(), 'Copy');
+    assert.equal(await tab.evaluate(() => document.activeElement.className), 'copy');
+  }));
+
+test('a link to the place in sight adds nothing to the history', () =>
+  withTab(async (tab, { open }) => {
+    await open(urlOf('gpu'));
+    await goTo(tab, 'kernels');
+    const before = await tab.evaluate(() => history.length);
+    await goTo(tab, 'kernels');
+    assert.equal(await tab.evaluate(() => history.length), before);
   }));
 
 test('a finding leads to its place in the timeline', () =>
@@ -461,7 +634,7 @@ test('the timeline is worked by keys alone, and its place can be shared', () =>
     assert.match(await tab.innerText('.found'), /found|of/);
     await open(urlOf('gpu', link));
     await settle(tab);
-    assert.notEqual(await range(), all);
+    assert.equal(await range(), closer);
   }));
 
 test('the timeline is worked by mouse and wheel', () =>
@@ -482,8 +655,22 @@ test('the timeline is worked by mouse and wheel', () =>
     await tab.mouse.up();
     await settle(tab);
     assert.notEqual(await tab.innerText('.range'), closer);
+    await tab.mouse.click(box.x + 500, box.y + 40, { button: 'right' });
+    assert.equal(await tab.locator('.details h2').count(), 0, 'the other button is for a menu');
     await tab.mouse.click(box.x + 500, box.y + 40);
     assert.match(await tab.innerText('.details h2'), /ProfilerStep#\d/);
+  }));
+
+test('links that come while the timeline is read make one of it', () =>
+  withTab(async (tab, { open }) => {
+    await open(urlOf('gpu'));
+    await tab.evaluate(() => {
+      for (const id of ['timeline', 'overview', 'timeline']) {
+        document.querySelector(`nav a[href="#${id}"]`).click();
+      }
+    });
+    await settle(tab);
+    assert.equal(await tab.locator('canvas').count(), 1);
   }));
 
 test('merged detail is said to be merged', () =>
@@ -502,6 +689,18 @@ test('merged detail is said to be merged', () =>
     assert.match(await tab.innerText('.details'), /5 merged; the longest gives the name/);
   }));
 
+test('a timeline in a frame narrower than its names is drawn', () =>
+  withTab(
+    async (tab, { open }) => {
+      const timeline = bigTimeline(1, 400);
+      timeline.end_ns = 3e9;
+      await open(writePage({ report: smallReport(), timeline }).url + '#timeline');
+      await settle(tab);
+      assert.match(await tab.innerText('.range'), /0.000 ms to 3000.000 ms/);
+    },
+    { viewport: { width: 120, height: 400 } },
+  ));
+
 test('counters say their values at the pointer and in the table', () =>
   withTab(async (tab, { open }) => {
     const counter = { name: 'memory', unit: 'bytes', rank: 1, ts: [0, 20_000] };
@@ -514,6 +713,8 @@ test('counters say their values at the pointer and in the table', () =>
     assert.match(await tab.getAttribute('canvas', 'title'), /^memory at .* ms: 1.00 KiB$/);
     await tab.mouse.move(box.x + box.width - 60, box.y + 180);
     assert.match(await tab.getAttribute('canvas', 'title'), /2.00 KiB to 4.00 KiB$/);
+    await tab.mouse.move(box.x + 20, box.y + 180); // its name, which is of no moment
+    assert.equal(await tab.getAttribute('canvas', 'title'), '');
     await tab.click('summary:text("Tracks as a table")');
     assert.match(await tab.innerText('.twin table'), /memory\s+rank 1\s+1.00 KiB to 4.00 KiB/);
   }));
@@ -583,6 +784,83 @@ test('a table of 100,000 rows draws only those in sight', () =>
     await tab.fill('.table-view input', 'op_4242');
     assert.match(await tab.innerText('.table-view [role=status]'), /^11 of 100,000 rows/);
     assert.ok(Date.now() - begin < 2000);
+  }));
+
+test('a short table shows the filter that hides rows, and sorts words from the first', () =>
+  withTab(async (tab, { open }) => {
+    const row = { kind: 'op', calls: 1, self_cpu_ns: 5 };
+    const operators = ['aten::mm', 'aten::relu'].map((name) => ({ ...row, name }));
+    const counters = ['b', 'a', 'c'].map((name) => ({ name, count: 1 }));
+    const { url } = writePage({ report: smallReport({ operators, counters }) });
+    await open(`${url}#operators`);
+    const filter = tab.locator('.table-view input');
+    assert.equal(await filter.isVisible(), false);
+    await open(`${url}#operators?filter=relu`);
+    const rows = tab.locator('.grid tbody tr:not(.spacer)');
+    assert.equal(await rows.count(), 1);
+    await filter.fill('');
+    assert.equal(await rows.count(), 2);
+    await goTo(tab, 'code');
+    assert.deepEqual(await rows.locator('td.name').allInnerTexts(), ['a', 'b', 'c']);
+  }));
+
+test('a list of what is in view does not call the rest missing', () =>
+  withTab(async (tab, { open }) => {
+    const timeline = bigTimeline(1, 3000);
+    await open(writePage({ report: smallReport(), timeline }).url + '#timeline');
+    await settle(tab);
+    await tab.click('summary:text("Spans in view as a table")');
+    const said = await tab.innerText('.table-view [role=status]');
+    assert.equal(said, '2,000 rows; 1,000 more are in view: zoom in to list them');
+  }));
+
+test('flame graphs go to the largest frame below, and count what is inside of a match once', () =>
+  withTab(async (tab, { open }) => {
+    const nodes = {
+      parent: [-1, 0, 0, -1],
+      name: [0, 1, 2, 3],
+      self: [2, 2, 6, 10],
+      total: [10, 2, 6, 10],
+      calls: [1, 1, 1, 1],
+    };
+    const strings = ['fa', 'small', 'fa inner', 'other'];
+    const flame = { kinds: [{ name: 'python', unit: 'ns', strings, nodes }] };
+    await open(writePage({ report: smallReport(), flame }).url + '#flame');
+    await settle(tab);
+    await tab.focus('canvas');
+    await tab.keyboard.press('ArrowDown');
+    assert.equal(await tab.innerText('.details h2'), 'fa inner');
+    await tab.fill('input[type=search]', 'fa');
+    assert.equal(await tab.innerText('main [role=status]'), '2 frames, 50 % of all');
+  }));
+
+test('the peak is the largest value of the curve', () =>
+  withTab(async (tab, { open }) => {
+    const curve = { device: 0, rank: null, ts: [1e6, 1e6, 1e6], reserved: [null, 8192, null] };
+    const allocated = { allocated_min: [0, 1024, 512], allocated_max: [1024, 4096, 2048] };
+    const memory = { devices: [{ ...curve, ...allocated }] };
+    await open(writePage({ report: smallReport(), memory }).url + '#memory');
+    await settle(tab);
+    const text = await tab.innerText('main');
+    assert.match(text, /Peak: 4.00 KiB allocated at 2.000 ms; reserved at most 8.00 KiB/);
+  }));
+
+test('rows without a value come last in either order', () =>
+  withTab(async (tab, { open }) => {
+    const operators = [3, null, 7].map((ns, i) => ({ name: `op_${i}`, self_cpu_ns: ns, calls: 1 }));
+    await open(writePage({ report: smallReport({ operators }) }).url + '#operators');
+    const names = tab.locator('.grid tbody tr:not(.spacer) td.name');
+    assert.deepEqual(await names.allInnerTexts(), ['op_2', 'op_0', 'op_1']);
+    await tab.click('.grid th button:text-is("self CPU")');
+    assert.deepEqual(await names.allInnerTexts(), ['op_0', 'op_2', 'op_1']);
+  }));
+
+test('damage of several inputs is added up', () =>
+  withTab(async (tab, { open }) => {
+    const input = { path: 'a.json', format: null, compression: null, status: 'ok', events: 1 };
+    const inputs = [2, 3].map((lost) => ({ ...input, bytes: 1, counts: { events_lost: lost } }));
+    await open(writePage({ report: smallReport({ inputs }) }).url);
+    assert.match(await tab.innerText('.banner'), /^[\s\S]*\n5 events [^\n]*\(events_lost\)$/);
   }));
 
 test('the page works inside of a sandboxed frame made from text', () =>

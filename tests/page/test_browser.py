@@ -15,7 +15,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHECKS = pathlib.Path(__file__).with_name("page.test.mjs")
 DATA = ROOT / "tests" / "data"
-BUNDLE = pathlib.Path(os.environ.get("KSCOPE", "build/kscope")).resolve().parent / "web"
+PROGRAM = pathlib.Path(os.environ.get("KSCOPE_BIN", ROOT / "build" / "kscope")).resolve()
+BUNDLE = PROGRAM.parent / "web"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 
 INPUTS = {
@@ -24,6 +25,7 @@ INPUTS = {
     "memory": ["A.leak.bad.pt.trace.json.gz"],
 }
 
+NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 ALL_PAGES = re.compile(r"const ALL_PAGES = \[(.*?)\]", re.S)
 THEMES = re.compile(r"const THEMES = \[(.*?)\]", re.S)
 NAME = re.compile(r"test\((['`])(.*?)\1", re.S)
@@ -106,40 +108,68 @@ def write_inputs(folder):
 
 
 def write_pages(folder):
-    program = os.environ["KSCOPE"]
     for name, paths in write_inputs(folder).items():
         for option, end in ((["--json"], "json"), ([], "txt")):
             run = subprocess.run(
-                [program, "report", *option, *paths], capture_output=True, text=True, check=True
+                [PROGRAM, "report", *option, *paths], capture_output=True, text=True, check=True
             )
             (folder / f"{name}.{end}").write_text(run.stdout, encoding="utf-8")
         page = folder / f"{name}.html"
-        command = [program, "report", "--html", str(page), *paths]
+        command = [PROGRAM, "report", "--html", str(page), *paths]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def why_left_out(program):
+    """Why this machine builds no page, as tools/setup.sh and Meson decide it; None if it does."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        return "the page is built and tested with Node and npm, which are not here"
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    if int(version.strip().lstrip("v").split(".")[0]) < 20:
+        return f"Node is {version.strip()}; the page is built with 20 or newer"
+    options = program.parent / "meson-info" / "intro-buildoptions.json"
+    if options.exists():
+        values = {each["name"]: each["value"] for each in json.loads(options.read_text())}
+        if values.get("page") == "disabled":
+            return "this build was configured with -Dpage=disabled"
+    return None
+
+
+def missing_parts(root, bundle, chromium):
+    """What set-up and build should have made, where they make a page, and is not there."""
+    parts = {
+        "web/node_modules: run tools/setup.sh test": root / "web/node_modules/playwright-core",
+        "the bundle: run make build; configure anew if Node came later": bundle / "page.js",
+        "Chromium: install it, or name it by CHROMIUM": pathlib.Path(chromium or root / "none"),
+    }
+    return [text for text, path in parts.items() if not path.exists()]
+
+
+def read_results(text):
+    """(passed, text) by name. Node writes messages as they are: XML may not hold their colours."""
+    found = {}
+    for case in xml.etree.ElementTree.fromstring(NO_XML.sub("", text)).iter("testcase"):
+        failure = case.find("failure")
+        found[case.get("name")] = (failure is None, "" if failure is None else failure.text)
+    return found
 
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory):
     """(passed, text) of each test of page.test.mjs."""
+    missing = missing_parts(ROOT, BUNDLE, CHROMIUM)
+    if missing:
+        pytest.fail("the page cannot be tested without " + "; ".join(missing))
     folder = tmp_path_factory.mktemp("pages")
     write_pages(folder)
     env = dict(os.environ, PAGES=str(folder), BUNDLE=str(BUNDLE), CHROMIUM=CHROMIUM)
     report = folder / "report.xml"
     command = ["node", "--test", "--test-reporter=junit", f"--test-reporter-destination={report}"]
     subprocess.run([*command, str(CHECKS)], env=env, cwd=ROOT, timeout=300)
-    found = {}
-    for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-        failure = case.find("failure")
-        found[case.get("name")] = (failure is None, "" if failure is None else failure.text)
-    return found
+    return read_results(report.read_text(encoding="utf-8", errors="replace"))
 
 
-needs_page = pytest.mark.skipif(
-    not (ROOT / "web/node_modules/playwright-core").is_dir()
-    or not (BUNDLE / "page.js").exists()
-    or not CHROMIUM,
-    reason="the page is built and tested with Node and Chromium, which are not here",
-)
+LEFT_OUT = why_left_out(PROGRAM)
+needs_page = pytest.mark.skipif(LEFT_OUT is not None, reason=LEFT_OUT or "")
 
 
 @needs_page
@@ -148,3 +178,45 @@ def test_in_chromium(results, name):
     assert name in results, "it did not run"
     passed, text = results[name]
     assert passed, text
+
+
+@needs_page
+def test_every_check_counts_here(results):
+    assert sorted(results) == sorted(names_of_checks())
+
+
+def test_a_failure_in_colour_is_read():
+    case = '<testcase name="a"><failure>\x1b[31mred\x1b[0m</failure></testcase>'
+    found = read_results(f"<testsuites>{case}<testcase name='b'/></testsuites>")
+    assert found == {"a": (False, "[31mred[0m"), "b": (True, "")}
+
+
+def test_what_set_up_should_have_made_is_missed(tmp_path):
+    for path in ("web/node_modules/playwright-core", "build/web"):
+        (tmp_path / path).mkdir(parents=True)
+    bundle = tmp_path / "build/web"
+    (missing,) = missing_parts(tmp_path, bundle, "/bin/sh")
+    assert "the bundle" in missing
+    (bundle / "page.js").touch()
+    assert missing_parts(tmp_path, bundle, "/bin/sh") == []
+    (missing,) = missing_parts(tmp_path, bundle, None)
+    assert "Chromium" in missing
+
+
+def test_only_without_node_or_on_request_is_the_page_left_out(tmp_path, monkeypatch):
+    bin_folder, info = tmp_path / "bin", tmp_path / "meson-info"
+    bin_folder.mkdir()
+    info.mkdir()
+    monkeypatch.setenv("PATH", str(bin_folder))
+    program = tmp_path / "kscope"
+    assert "not here" in why_left_out(program)
+    for name, version in (("npm", ""), ("node", "v18.19.0")):
+        (bin_folder / name).write_text(f"#!/bin/sh\necho {version}\n")
+        (bin_folder / name).chmod(0o755)
+    assert "18.19.0" in why_left_out(program)
+    (bin_folder / "node").write_text("#!/bin/sh\necho v20.1.0\n")
+    assert why_left_out(program) is None
+    options = info / "intro-buildoptions.json"
+    for value, is_out in (("auto", False), ("disabled", True)):
+        options.write_text(json.dumps([{"name": "page", "value": value}]))
+        assert (why_left_out(program) is not None) == is_out

@@ -143,6 +143,24 @@ def test_page_packages_are_installed_for_tests_only(machine):
     assert (done.returncode, log) == (0, "") and "no Node 20" in done.stderr
 
 
+def test_node_without_npm_leaves_the_page_out(machine):
+    make_environment(machine)
+    (machine / "web").mkdir()
+    (machine / "web/install.sh").write_text('#!/bin/sh\necho installed >>"$LOG"\n')
+    (machine / "web/install.sh").chmod(0o755)
+    stand_in(machine, "id", "echo 1000")
+    (machine / "bin/npm").unlink()
+    tools = machine / "only"
+    tools.mkdir()
+    for name in ("sh", "sha256sum", "cat", "dirname", "cut", "uname", "grep", "sed", "env", "flock"):
+        found = shutil.which(name)
+        if found:
+            (tools / name).symlink_to(found)
+    done, log = run(machine, "test", PATH=f"{machine}/bin:{tools}")
+    assert (done.returncode, log) == (0, ""), done.stderr
+    assert "without npm" in done.stderr
+
+
 def test_unknown_level_is_refused(machine):
     done, _ = run(machine, "everything")
     assert done.returncode == 2 and "usage" in done.stderr

@@ -84,13 +84,14 @@ export function stepRange(step: Step): { from: number; to: number } {
   return { from, to: Math.max(step.start_ns + step.dur_ns, from + step.host_ns) };
 }
 
-/** A link to a step of its rank in the timeline; `find` selects a span of that name in it. */
+/** A link to a step of its rank in the timeline, with some room; `find` selects a span in it. */
 export function linkToStep(step: Step, find?: string | null): string {
   const { from, to } = stepRange(step);
   const { rank } = step;
   return linkTo('timeline', {
     from,
     to,
+    room: 1,
     ...(rank === null ? {} : { rank }),
     ...(find ? { find } : {}),
   });

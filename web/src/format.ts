@@ -62,9 +62,10 @@ export function formatCount(count: Maybe): string {
   if (!isNumber(count)) {
     return NOTHING;
   }
-  const [whole = '', rest] = String(Math.abs(count)).split('.');
+  const size = Math.abs(count);
+  const [whole = '', rest] = String(Number.isInteger(size) ? size : +size.toFixed(2)).split('.');
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',');
-  return (count < 0 ? '-' : '') + grouped + (rest === undefined ? '' : `.${rest.slice(0, 2)}`);
+  return (count < 0 ? '-' : '') + grouped + (rest === undefined ? '' : `.${rest}`);
 }
 
 export function formatShare(share: Maybe): string {

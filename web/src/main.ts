@@ -55,6 +55,9 @@ class Page {
       const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
       if (hash?.startsWith('#') && isPlain) {
         event.preventDefault();
+        if (hash === this.hash) {
+          return; // no second entry in the history for the same place
+        }
         this.go(hash);
         try {
           window.history.pushState(null, '', hash);

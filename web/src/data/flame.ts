@@ -47,6 +47,9 @@ function decodeTree(raw: RawKind): FlameTree {
   let depthCount = 0;
   for (let i = 0; i < size; i++) {
     const above = parent[i] ?? -1;
+    if (above >= i) {
+      parent[i] = -1; // no way up may run in a circle
+    }
     const slot = above < 0 || above >= i ? size : above;
     depth[i] = slot === size ? 0 : (depth[slot] ?? 0) + 1;
     offset[i] = (slot === size ? 0 : (offset[slot] ?? 0)) + (filled[slot] ?? 0);

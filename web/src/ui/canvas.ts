@@ -77,9 +77,4 @@ export class Fitter {
     const letters = Math.floor((shown * (room - 8)) / width);
     return letters < 2 ? '' : `${text.slice(0, letters)}…`;
   }
-
-  /** After a change of font. */
-  forget(): void {
-    this.widths.clear();
-  }
 }

@@ -25,8 +25,10 @@ export interface TableOptions<T> {
   readonly name: string;
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
-  /** All rows there are, with those that this page does not hold. */
+  /** All rows there are, with those that are not among `rows`. */
   readonly total?: number;
+  /** What is said of the others; by default that this file does not hold them. */
+  readonly rest?: string;
   readonly sortBy?: string;
   readonly onOpen?: (row: T) => void;
   /** What to add below the values of an opened row. */
@@ -41,7 +43,7 @@ export class Table<T> {
   readonly element: HTMLElement;
   private shown: readonly T[];
   private sortKey: string | null;
-  private isDescending = true;
+  private isDescending: boolean;
   private active = -1;
   private firstDrawn = -1;
   private lastDrawn = -1;
@@ -59,6 +61,7 @@ export class Table<T> {
 
   constructor(private readonly options: TableOptions<T>) {
     this.sortKey = options.sortBy ?? null;
+    this.isDescending = this.isNumericKey(this.sortKey);
     this.shown = options.rows;
     this.searchable = options.rows.map((row) =>
       options.columns
@@ -74,6 +77,8 @@ export class Table<T> {
 
   setFilter(text: string): void {
     this.filter.value = text;
+    // A filter that hides rows is seen, so that it can be taken back.
+    this.filter.hidden = text === '' && this.options.rows.length <= ROWS_UNFILTERED_MAX;
     this.refresh();
   }
 
@@ -90,12 +95,7 @@ export class Table<T> {
     window.addEventListener('beforeprint', () => this.drawRange(0, ROWS_PRINTED_MAX));
     window.addEventListener('afterprint', () => this.draw(true));
     this.element.append(
-      h(
-        'div',
-        { class: 'toolbar' },
-        this.options.rows.length > ROWS_UNFILTERED_MAX && this.filter,
-        this.count,
-      ),
+      h('div', { class: 'toolbar' }, this.filter, this.count),
       this.scroller,
       this.opened,
     );
@@ -118,10 +118,13 @@ export class Table<T> {
     return sample !== undefined && typeof column.value(sample) === 'number';
   }
 
+  private isNumericKey(key: string | null): boolean {
+    return this.options.columns.some((column) => column.key === key && this.isNumeric(column));
+  }
+
+  /** Numbers begin with the largest, words with the first. */
   private sort(key: string): void {
-    const column = this.options.columns.find((each) => each.key === key);
-    const isNumber = column ? this.isNumeric(column) : false;
-    this.isDescending = this.sortKey === key ? !this.isDescending : isNumber;
+    this.isDescending = this.sortKey === key ? !this.isDescending : this.isNumericKey(key);
     this.sortKey = key;
     this.refresh();
   }
@@ -152,13 +155,13 @@ export class Table<T> {
   }
 
   private say(): void {
-    const { rows, total = rows.length } = this.options;
+    const { rows, total = rows.length, rest = 'are not in this file' } = this.options;
     const isFiltered = this.shown.length !== rows.length;
     const of = isFiltered ? `${formatCount(this.shown.length)} of ` : '';
     const more = total - rows.length;
     this.count.textContent =
       `${of}${formatCount(rows.length)} ${rows.length === 1 ? 'row' : 'rows'}` +
-      (more > 0 ? `; ${formatCount(more)} more are not in this file` : '');
+      (more > 0 ? `; ${formatCount(more)} more ${rest}` : '');
   }
 
   private draw(isAll = false): void {

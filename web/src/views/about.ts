@@ -142,8 +142,15 @@ function limits(app: App): HTMLElement {
 }
 
 function commands(app: App): string {
-  const paths = app.report.inputs.map((input) => input.path.split('/').pop() ?? '').join(' ');
+  const paths = app.report.inputs
+    .map((input) => quoted(input.path.split('/').pop() ?? ''))
+    .join(' ');
   return `kscope report --json ${paths}\nkscope query 'select * from slice limit 10' ${paths}`;
+}
+
+/** One word of a shell, whatever a file is called: the page may be of somebody else. */
+export function quoted(name: string): string {
+  return /^[\w.,:=@%+][\w.,:=@%+-]*$/.test(name) ? name : `'./${name.replace(/'/g, `'\\''`)}'`;
 }
 
 function reasons(app: App): HTMLElement {

@@ -90,8 +90,10 @@ export function rangesOf(numbers: readonly number[]): string {
   return out.join(', ');
 }
 
+const COPY = 'Copy';
+
 function codeBlock(code: string): HTMLElement {
-  const copy = button('Copy', () => {
+  const copy = button(COPY, () => {
     copyText(code).then(
       () => flash(copy, 'Copied'),
       () => flash(copy, 'Not allowed here'),
@@ -112,12 +114,16 @@ async function copyText(text: string): Promise<void> {
     await navigator.clipboard.writeText(text);
     return;
   } catch {
+    const focused = document.activeElement;
     const field = h('textarea', { class: 'unseen' });
     field.value = text;
     document.body.append(field);
     field.select();
     const isDone = document.execCommand('copy');
     field.remove();
+    if (focused instanceof HTMLElement) {
+      focused.focus(); // keys go on from where they were
+    }
     if (!isDone) {
       throw new Error('no clipboard');
     }
@@ -125,9 +131,8 @@ async function copyText(text: string): Promise<void> {
 }
 
 function flash(element: HTMLElement, text: string): void {
-  const before = element.textContent;
   element.textContent = text;
-  window.setTimeout(() => (element.textContent = before), 1500);
+  window.setTimeout(() => (element.textContent = COPY), 1500);
 }
 
 function linksOf(app: App, finding: Finding): HTMLElement[] {

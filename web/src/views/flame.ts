@@ -1,6 +1,5 @@
 // Flame graphs, drawn from the root downwards. Width is time; a frame opens by click or Enter.
-import type { App, View, ViewKind } from '../app';
-import { linkToName } from '../app';
+import { linkToName, type ViewKind } from '../app';
 import type { FlameTree } from '../data/flame';
 import { absent, button, clear, h, twin } from '../dom';
 import { formatAs, formatCount, formatShare, words } from '../format';
@@ -8,6 +7,7 @@ import { Canvas, Fitter } from '../ui/canvas';
 import { shortName } from '../ui/names';
 import { fillOf, onThemeChange, readTheme, SPAN_INK, type Theme } from '../ui/palette';
 import { type Column, Table } from '../ui/table';
+import { BlockView } from './block';
 
 const FRAME_HEIGHT = 19;
 const FRAME_WIDTH_MIN = 0.6;
@@ -21,45 +21,29 @@ export const flameView: ViewKind = {
   id: 'flame',
   title: 'Flame graph',
   absentBecause: () => null,
-  make: (app) => new FlameLoader(app),
+  make: (app) =>
+    new BlockView({ title: 'Flame graph', what: 'flame graphs', read: () => app.flame(), build }),
 };
 
-class FlameLoader implements View {
-  readonly element = h('div', { class: 'view' }, h('h1', {}, 'Flame graph'));
-  private isBuilt = false;
-
-  constructor(private readonly app: App) {}
-
-  show(): void {
-    if (this.isBuilt) {
-      return;
-    }
-    this.isBuilt = true;
-    this.app.flame().then(
-      (trees) => this.build(trees),
-      () => this.element.append(absent('This page is damaged: its flame graphs cannot be read.')),
-    );
+function build(trees: readonly FlameTree[], element: HTMLElement): null {
+  if (trees.length === 0) {
+    element.append(absent('The inputs hold no operators and no stacks to nest.'));
+    return null;
   }
-
-  private build(trees: readonly FlameTree[]): void {
-    if (trees.length === 0) {
-      this.element.append(absent('The inputs hold no operators and no stacks to nest.'));
-      return;
-    }
-    const place = h('div', {});
-    const choose = (tree: FlameTree) => {
-      place.replaceChildren(new FlamePanel(tree).element);
-      buttons.forEach((each, i) => each.setAttribute('aria-pressed', String(trees[i] === tree)));
-    };
-    const buttons = trees.map((tree) =>
-      button(TITLES[tree.name] ?? words(tree.name), () => choose(tree), { class: 'choice' }),
-    );
-    this.element.append(h('div', { class: 'toolbar' }, ...buttons), place);
-    const first = trees[0];
-    if (first) {
-      choose(first);
-    }
-  }
+  const place = h('div', {});
+  const panels = new Map<FlameTree, FlamePanel>(); // each keeps what was opened in it
+  const choose = (tree: FlameTree) => {
+    const panel = panels.get(tree) ?? new FlamePanel(tree);
+    panels.set(tree, panel);
+    place.replaceChildren(panel.element);
+    buttons.forEach((each, i) => each.setAttribute('aria-pressed', String(trees[i] === tree)));
+  };
+  const buttons = trees.map((tree) =>
+    button(TITLES[tree.name] ?? words(tree.name), () => choose(tree), { class: 'choice' }),
+  );
+  element.append(h('div', { class: 'toolbar' }, ...buttons), place);
+  trees.slice(0, 1).forEach(choose);
+  return null;
 }
 
 class FlamePanel {
@@ -420,7 +404,7 @@ function childrenOf(tree: FlameTree): number[][] {
   const children: number[][] = Array.from({ length: tree.size + 1 }, () => []);
   for (let i = 0; i < tree.size; i++) {
     const parent = tree.parent[i] ?? -1;
-    children[parent < 0 || parent >= i ? tree.size : parent]?.push(i);
+    children[parent < 0 ? tree.size : parent]?.push(i);
   }
   return children;
 }

@@ -1,11 +1,12 @@
 // Memory over time, the peak of each device, and who asked for memory as far as the report knows.
-import type { App, View, ViewKind } from '../app';
+import type { App, ViewKind } from '../app';
 import { linkTo } from '../app';
 import type { MemoryCurve } from '../data/memory';
 import type { Row, Step } from '../data/report';
 import { absent, h, plainTable, section, twin } from '../dom';
 import { formatBytes, formatCount, formatMoment, isNumber, NOTHING, words } from '../format';
 import { lineChart } from '../ui/linechart';
+import { BlockView } from './block';
 import { stepName } from './steps';
 
 const HOLDERS_MAX = 20;
@@ -15,7 +16,13 @@ export const memoryView: ViewKind = {
   id: 'memory',
   title: 'Memory',
   absentBecause: () => null,
-  make: (app) => new MemoryPanel(app),
+  make: (app) =>
+    new BlockView({
+      title: 'Memory',
+      what: 'memory',
+      read: () => app.memory(),
+      build: (curves, element) => build(app, curves, element),
+    }),
 };
 
 interface Peak {
@@ -23,38 +30,19 @@ interface Peak {
   readonly bytes: number;
 }
 
-class MemoryPanel implements View {
-  readonly element = h('div', { class: 'view' }, h('h1', {}, 'Memory'));
-  private isBuilt = false;
-
-  constructor(private readonly app: App) {}
-
-  show(): void {
-    if (this.isBuilt) {
-      return;
-    }
-    this.isBuilt = true;
-    this.app.memory().then(
-      (curves) => this.build(curves),
-      () => this.element.append(absent('This page is damaged: its memory cannot be read.')),
+function build(app: App, curves: readonly MemoryCurve[], element: HTMLElement): null {
+  if (curves.length === 0) {
+    element.append(
+      absent('No memory was recorded: profile_memory=True of the profiler records it.'),
     );
   }
-
-  private build(curves: readonly MemoryCurve[]): void {
-    if (curves.length === 0) {
-      this.element.append(
-        absent('No memory was recorded: profile_memory=True of the profiler records it.'),
-      );
-    }
-    for (const curve of curves) {
-      this.element.append(curveSection(this.app, curve));
-    }
-    const devices = this.app.report.memory?.devices ?? [];
-    if (devices.length > 0) {
-      this.element.append(section('By device', devicesTable(devices)));
-    }
-    this.element.append(findings(this.app) ?? '', holders(this.app));
+  element.append(...curves.map((curve) => curveSection(app, curve)));
+  const devices = app.report.memory?.devices ?? [];
+  if (devices.length > 0) {
+    element.append(section('By device', devicesTable(devices)));
   }
+  element.append(findings(app) ?? '', holders(app));
+  return null;
 }
 
 function peakOf(curve: MemoryCurve): Peak {

@@ -7,7 +7,7 @@ import { causesOf, partsBar, partsList } from '../ui/parts';
 import { countersOf } from './counters';
 import { findingCard, opportunityCard } from './findings';
 import { stepsChart } from './steps';
-import { meanStepNs } from './steps_mean';
+import { meanOfRows, meanStepNs, stepCount } from './steps_mean';
 
 const DEVICES_SHOWN_MAX = 16;
 
@@ -57,7 +57,7 @@ export function lossBanner(inputs: readonly Input[]): HTMLElement | null {
 
 function tiles(report: Report): HTMLElement {
   const { steps, devices: gpus, overhead } = report;
-  const mean = meanStepNs(report);
+  const isCut = stepCount(report) > steps.length;
   const complete = steps.filter((step) => step.complete);
   const durations = (complete.length > 0 ? complete : steps).map((step) => step.dur_ns);
   const span = gpus.reduce((sum, gpu) => sum + gpu.span_ns, 0);
@@ -67,13 +67,13 @@ function tiles(report: Report): HTMLElement {
   const how = overhead.measured_step_ns ? 'measured' : 'predicted from the trace';
   const cells: (readonly [string, string, string])[] = [
     [
-      'Mean step',
-      formatTime(mean),
+      isCut ? `Mean of the first ${formatCount(steps.length)} steps` : 'Mean step',
+      formatTime(meanOfRows(report)),
       durations.length > 1
         ? `${formatTime(Math.min(...durations))} to ${formatTime(Math.max(...durations))}`
         : '',
     ],
-    ['Steps', formatCount(steps.length), stepSource(report)],
+    ['Steps', formatCount(stepCount(report)), stepSource(report)],
     [
       gpus.length < 2 ? 'GPU busy' : `${gpus.length} GPUs busy`,
       span > 0 ? formatShare(busy / span) : NOTHING,
@@ -139,20 +139,16 @@ function findings(app: App): HTMLElement {
 
 function plan(report: Report): HTMLElement | null {
   const mean = meanStepNs(report);
-  if (report.plan.length < 2 || !mean) {
+  if (report.plan.length < 2) {
     return null;
   }
   const rows = report.plan.map((entry, i) => {
     const finding = report.findings.find((each) => each.id === entry.finding);
-    const bar = h('span', { class: 'plan-bar', 'aria-hidden': 'true' });
-    bar.style.width = `${Math.min(100, (entry.step_ns_after.high / mean) * 100)}%`;
-    const sure = h('span', { class: 'plan-sure', 'aria-hidden': 'true' });
-    sure.style.width = `${Math.min(100, (entry.step_ns_after.low / mean) * 100)}%`;
     return h(
       'li',
       {},
       h('span', {}, `${i + 1}. ${finding?.title ?? entry.finding}`),
-      h('span', { class: 'plan-track' }, bar, sure),
+      mean !== null && planTrack(entry.step_ns_after, mean),
       h(
         'span',
         { class: 'muted' },
@@ -163,9 +159,21 @@ function plan(report: Report): HTMLElement | null {
   });
   return section(
     'Plan',
-    h('p', { class: 'muted' }, `One after the other, from ${formatTime(mean)} a step now:`),
+    h(
+      'p',
+      { class: 'muted' },
+      mean ? `One after the other, from ${formatTime(mean)} a step now:` : 'One after the other:',
+    ),
     h('ol', { class: 'plan' }, ...rows),
   );
+}
+
+function planTrack(after: { low: number; high: number }, mean: number): HTMLElement {
+  const bar = h('span', { class: 'plan-bar', 'aria-hidden': 'true' });
+  bar.style.width = `${Math.min(100, (after.high / mean) * 100)}%`;
+  const sure = h('span', { class: 'plan-sure', 'aria-hidden': 'true' });
+  sure.style.width = `${Math.min(100, (after.low / mean) * 100)}%`;
+  return h('span', { class: 'plan-track' }, bar, sure);
 }
 
 function opportunities(report: Report): HTMLElement | null {

@@ -105,7 +105,8 @@ function lateRank(app: App): HTMLElement | null {
         'p',
         {},
         h('strong', {}, `${finding.title}: `),
-        `rank ${finding.ranks.join(', ')}. ${finding.fix.text ?? ''}`,
+        finding.ranks.length > 0 && `rank ${finding.ranks.join(', ')}. `,
+        finding.fix.text,
       ),
     ),
   );

@@ -3,10 +3,11 @@
 import { linkToStep } from '../app';
 import { rankName, type Report, type Step } from '../data/report';
 import { clear, h, plainTable, twin } from '../dom';
-import { formatShare, formatTime, NOTHING } from '../format';
+import { formatCount, formatShare, formatTime, NOTHING } from '../format';
 import { niceStep } from '../timeline/paint';
 import { PART_TITLES, colourClass } from '../ui/palette';
 import { causesOf, largest, type Part, partsList } from '../ui/parts';
+import { stepCount } from './steps_mean';
 
 const COLUMNS_MAX = 100; // as many as stand beside each other without scrolling
 
@@ -44,10 +45,17 @@ export function columnsOf(steps: readonly Step[], most = COLUMNS_MAX): Column[] 
 export function stepsChart(report: Report): HTMLElement {
   const columns = columnsOf(report.steps);
   const chart = new StepsChart(columns, report);
+  const isCut = stepCount(report) > report.steps.length;
   const merged = columns.some((column) => column.count > 1);
   return h(
     'div',
     {},
+    isCut &&
+      h(
+        'p',
+        { class: 'muted' },
+        `The first ${formatCount(report.steps.length)} steps; the others are not in this file.`,
+      ),
     merged && h('p', { class: 'muted' }, 'Each bar is the longest of several neighbouring steps.'),
     chart.element,
     twin('Steps as a table', () => stepsTable(report)),

@@ -1,5 +1,5 @@
 // The timeline: toolbar, canvas, details of the selected span, and a table of what is in view.
-import type { App, View, ViewKind } from '../app';
+import type { App, ViewKind } from '../app';
 import type { Flow, Piece, Span, Timeline, Track } from '../data/timeline';
 import { firstAbove, spanAt } from '../data/timeline';
 import { absent, button, clear, h, plainTable, twin } from '../dom';
@@ -11,6 +11,7 @@ import { Canvas, Fitter } from '../ui/canvas';
 import { shortName } from '../ui/names';
 import { onThemeChange, readTheme, type Theme } from '../ui/palette';
 import { type Column, Table } from '../ui/table';
+import { BlockView } from './block';
 
 const MATCHES_MAX = 5000;
 const ROWS_IN_VIEW_MAX = 2000;
@@ -20,37 +21,22 @@ export const timelineView: ViewKind = {
   id: 'timeline',
   title: 'Timeline',
   absentBecause: () => null,
-  make: (app) => new TimelineLoader(app),
+  make: (app) =>
+    new BlockView({
+      title: null,
+      what: 'timeline',
+      read: () => app.timeline(),
+      build: (timeline, element) => build(app, timeline, element),
+    }),
 };
 
-/** Parses the block when the view is first seen. */
-class TimelineLoader implements View {
-  readonly element = h('div', { class: 'view' }, h('p', { class: 'absent' }, 'Reading …'));
-  private panel: TimelinePanel | null = null;
-
-  constructor(private readonly app: App) {}
-
-  show(params: URLSearchParams): void {
-    if (this.panel) {
-      this.panel.go(params);
-      return;
-    }
-    this.app.timeline().then(
-      (timeline) => {
-        clear(this.element);
-        if (!timeline) {
-          this.element.append(absent('The inputs hold no spans that could be drawn.'));
-          return;
-        }
-        this.panel = new TimelinePanel(this.app, timeline, this.element);
-        this.panel.go(params);
-      },
-      () => {
-        clear(this.element);
-        this.element.append(absent('This page is damaged: its timeline cannot be read.'));
-      },
-    );
+function build(app: App, timeline: Timeline | null, element: HTMLElement) {
+  if (!timeline) {
+    element.append(absent('The inputs hold no spans that could be drawn.'));
+    return null;
   }
+  const panel = new TimelinePanel(app, timeline, element);
+  return (params: URLSearchParams) => panel.go(params);
 }
 
 class TimelinePanel {
@@ -105,8 +91,10 @@ class TimelinePanel {
     const from = Number(params.get('from') ?? NaN);
     const to = Number(params.get('to') ?? NaN);
     const isRange = Number.isFinite(from) && Number.isFinite(to) && from < to;
-    if (isRange) {
+    if (isRange && params.has('room')) {
       this.camera.frame(from, to);
+    } else if (isRange) {
+      this.camera.set(from, to); // as remembered: a page that is loaded again shows the same
     }
     const rank = params.get('rank');
     const isOfRank = (each: number | null) => rank === null || each === Number(rank);
@@ -260,6 +248,7 @@ class TimelinePanel {
       columns,
       rows: spans,
       total,
+      rest: 'are in view: zoom in to list them',
       sortBy: 'dur',
       onOpen: (span) => this.select(span, true),
     });
@@ -288,7 +277,8 @@ class TimelinePanel {
   }
 
   private scene(): Scene {
-    const gutter = this.canvas.width < 760 ? GUTTER.narrow : GUTTER.wide;
+    const wanted = this.canvas.width < 760 ? GUTTER.narrow : GUTTER.wide;
+    const gutter = Math.min(wanted, this.canvas.width / 2); // time goes forward in any frame
     return {
       timeline: this.timeline,
       camera: this.camera,
@@ -577,6 +567,9 @@ class TimelinePanel {
     canvas.addEventListener('wheel', (event) => this.onWheel(event), { passive: false });
     canvas.addEventListener('keydown', (event) => this.onKey(event));
     canvas.addEventListener('pointerdown', (event) => {
+      if (event.button !== 0) {
+        return; // a menu can swallow the release of another button
+      }
       this.drag = { x: event.clientX, y: event.clientY, moved: false };
       canvas.setPointerCapture(event.pointerId);
     });
@@ -614,8 +607,11 @@ class TimelinePanel {
 
   private onMove(event: PointerEvent): void {
     if (!this.drag) {
-      this.hover(this.spanAtPoint(event.offsetX, event.offsetY));
-      this.hoverCounter(event.offsetX, event.offsetY);
+      const span = this.spanAtPoint(event.offsetX, event.offsetY);
+      this.hover(span);
+      this.canvas.element.title = span
+        ? `${shortName(this.timeline.nameOf(span))}: ${formatTime(span.endNs - span.startNs)}`
+        : this.counterAtPoint(event.offsetX, event.offsetY);
       return;
     }
     const dx = event.clientX - this.drag.x;
@@ -657,24 +653,22 @@ class TimelinePanel {
       return;
     }
     this.hovered = span;
-    this.canvas.element.title = span
-      ? `${shortName(this.timeline.nameOf(span))}: ${formatTime(span.endNs - span.startNs)}`
-      : '';
     this.redraw();
   }
 
-  /** Says the value of a counter at the pointer. */
-  private hoverCounter(x: number, y: number): void {
+  /** What a counter says at the pointer, or nothing. */
+  private counterAtPoint(x: number, y: number): string {
+    const scene = this.scene();
     const counter = this.rows.at(y - RULER_HEIGHT + this.scrollY)?.counter;
-    if (!counter) {
-      return;
+    if (!counter || x < scene.gutter || y < RULER_HEIGHT) {
+      return '';
     }
-    const ns = xToTime(this.scene(), x);
+    const ns = xToTime(scene, x);
     const i = firstAbove(counter.ts, ns) - 1;
     const least = formatAs(counter.min[i], counter.unit);
     const most = formatAs(counter.max[i], counter.unit);
     const value = least === most ? most : `${least} to ${most}`;
-    this.canvas.element.title = i < 0 ? '' : `${counter.name} at ${formatMoment(ns)}: ${value}`;
+    return i < 0 ? '' : `${counter.name} at ${formatMoment(ns)}: ${value}`;
   }
 
   private onKey(event: KeyboardEvent): void {
