@@ -152,7 +152,7 @@ def test_node_without_npm_leaves_the_page_out(machine):
     (machine / "bin/npm").unlink()
     tools = machine / "only"
     tools.mkdir()
-    for name in ("sh", "sha256sum", "cat", "dirname", "cut", "uname", "grep", "sed", "env", "flock"):
+    for name in "sh sha256sum cat dirname cut uname grep sed env flock".split():
         found = shutil.which(name)
         if found:
             (tools / name).symlink_to(found)
