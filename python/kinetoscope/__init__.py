@@ -41,6 +41,7 @@ _OF_TORCH = (
     "handler",
     "memory_profile",
     "profile",
+    "profile_compilation",
     "profile_device_placement",
 )
 

@@ -17,6 +17,7 @@ from kinetoscope.config import create_profiling_config as create_profiling_confi
 from kinetoscope.report import Report as Report
 from kinetoscope.report import open as open
 from kinetoscope.torch.code_profiler import CodeProfiler as CodeProfiler
+from kinetoscope.torch.compile_profile import profile_compilation as profile_compilation
 from kinetoscope.torch.data_loading_profiler import DataLoadingProfiler as DataLoadingProfiler
 from kinetoscope.torch.device_placement import profile_device_placement as profile_device_placement
 from kinetoscope.torch.memory_profiler import TorchMemoryProfiler as TorchMemoryProfiler
