@@ -152,7 +152,7 @@ const struct ks_cli_command ks_cmd_diff = {
     .details =
         "A is the run before a change, B the one after it: each a trace, a recording, or a folder "
         "of them, as for kscope report.\n\n"
-        "The step times of both are compared with a bootstrap interval at 95 % confidence; B is "
+        "The step times of both are compared with a bootstrap interval at 97 % confidence; B is "
         "faster, slower, not different, or it cannot be told, and why. Parts of the step, "
         "operators "
         "and kernels are of a mean complete step, so that windows of different lengths compare. "

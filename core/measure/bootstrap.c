@@ -5,8 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static const double NORMAL_QUANTILE = 1.959963984540054; /* of 97.5 % */
-static const double LEVEL = 0.95;
+static const double NORMAL_QUANTILE = 2.17009037758456; /* of 98.5 % */
 
 struct moments {
     double mean;
@@ -95,14 +94,14 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The distance that LEVEL of the draws keep; NaN without any. */
+/* The distance that KS_BOOTSTRAP_LEVEL of the draws keep; NaN without any. */
 static double quantile(struct studentized *list)
 {
     if (list->count == 0) {
         return (double)NAN;
     }
     qsort(list->t, list->count, sizeof(*list->t), compare);
-    size_t rank = (size_t)ceil(LEVEL * (double)(list->count + 1));
+    size_t rank = (size_t)ceil(KS_BOOTSTRAP_LEVEL * (double)(list->count + 1));
     return list->t[rank < list->count ? rank - 1 : list->count - 1];
 }
 

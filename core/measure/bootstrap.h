@@ -3,7 +3,7 @@
  * Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, 12.5) of smoothed draws
  * (Hesterberg, "What teachers should know about the bootstrap", Am. Stat. 69, 2015: noise of
  * s / sqrt(n)). Percentile intervals are too narrow for the four steps that a window often has:
- * they take 15 % of the runs that are alike for different, where 5 % are promised. Without the
+ * of runs that are alike they take 15 % for different where 5 % are promised. Without the
  * noise draws of few values that lie together make intervals of any width.
  *
  * The same numbers give the same interval: draws come from a generator with a fixed seed. Nothing
@@ -18,7 +18,11 @@
 /* Of longer lists the quantile is that of the normal distribution, which it comes to anyway. */
 enum { KS_BOOTSTRAP_ROUNDS = 1999, KS_BOOTSTRAP_VALUES_MAX = 10000 };
 
-/* A value and the interval that holds the true one in 95 of 100 cases; NaN: not known. */
+/* How often an interval holds the true value. At the usual 95 %, six or more of a hundred runs that
+ * are compared with themselves are called different in every third try; at this, in one of twelve. */
+#define KS_BOOTSTRAP_LEVEL 0.97
+
+/* A value and its interval; NaN: not known. */
 struct ks_estimate {
     double value;
     double low;

@@ -10,8 +10,6 @@
 
 enum { REASONS_MAX = 64, TRUNCATED_MAX = 8, PATH_SIZE = 64 };
 
-static const double CONFIDENCE = 0.95;
-
 struct reason {
     const char *list; /* as in the document */
     const char *key;
@@ -22,7 +20,8 @@ struct document {
     struct ks_json json;
     struct ks_view view; /* of the comparison alone */
     size_t row_limit;    /* 0: all */
-    struct ks_text text;
+    struct ks_text text; /* one sentence */
+    bool has_failed;     /* out of memory */
     struct reason reasons[REASONS_MAX];
     size_t reason_count;
     struct {
@@ -93,6 +92,7 @@ static void write_words(struct document *doc, const char *key, append_words appe
 {
     ks_text_reset(&doc->text);
     append(&doc->text, doc->view.comparison);
+    doc->has_failed = doc->has_failed || doc->text.failed;
     ks_json_str(&doc->json, key, (struct ks_str){doc->text.ptr, doc->text.len});
 }
 
@@ -194,7 +194,7 @@ static void write_step(struct document *doc)
 {
     const struct ks_difference *step = &doc->view.comparison->step;
     ks_json_object_begin(&doc->json, "step");
-    ks_json_real(&doc->json, "confidence", CONFIDENCE);
+    ks_json_real(&doc->json, "confidence", KS_BOOTSTRAP_LEVEL);
     write_estimate(doc, "change_ns", &step->change);
     write_estimate(doc, "ratio", &step->ratio);
     ks_json_object_end(&doc->json);
@@ -275,7 +275,7 @@ static enum ks_status write_document(struct document *doc, struct ks_err *err)
     write_truncated(doc);
     write_reasons(doc);
     ks_json_object_end(json);
-    if (doc->text.failed) {
+    if (doc->has_failed) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write the comparison: no memory");
     }
     return ks_json_finish(json, err);

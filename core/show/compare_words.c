@@ -52,14 +52,14 @@ void ks_compare_words_reason(struct ks_text *text, const struct ks_comparison *c
     long long b_complete = b->is_complete ? b->count : 0;
     switch (comparison->reason) {
     case KS_COMPARE_SURE:
-        ks_text_printf(text, "at 95 %% confidence all differences that the steps allow are %s",
+        ks_text_printf(text, "at 97 %% confidence all differences that the steps allow are %s",
                        comparison->step.change.value > 0 ? "longer" : "shorter");
         return;
     case KS_COMPARE_SMALL:
         ks_text_printf(text, "steps differ by less than 1 %%, as two recordings of one program do");
         return;
     case KS_COMPARE_ALIKE:
-        ks_text_printf(text, "at 95 %% confidence steps differ by 5 %% at most, or not at all");
+        ks_text_printf(text, "at 97 %% confidence steps differ by 5 %% at most, or not at all");
         return;
     case KS_COMPARE_NOISY:
         ks_text_printf(text, "steps vary so much that they may be shorter, longer or alike");

@@ -102,7 +102,7 @@ function stepTimes(comparison: Comparison): HTMLElement {
     h(
       'p',
       { class: 'muted' },
-      'Bars are means, lines their intervals at 95 % confidence, rings the steps.',
+      'Bars are means, lines their intervals at 97 % confidence, rings the steps.',
     ),
     h(
       'p',
