@@ -18,8 +18,9 @@
 /* Of longer lists the quantile is that of the normal distribution, which it comes to anyway. */
 enum { KS_BOOTSTRAP_ROUNDS = 1999, KS_BOOTSTRAP_VALUES_MAX = 10000 };
 
-/* How often an interval holds the true value. At the usual 95 %, six or more of a hundred runs that
- * are compared with themselves are called different in every third try; at this, in one of twelve. */
+/* How often an interval holds the true value. At the usual 95 %, six or more of a hundred runs
+ * that are compared with themselves are called different in every third try; at this, in one of
+ * twelve. */
 #define KS_BOOTSTRAP_LEVEL 0.97
 
 /* A value and its interval; NaN: not known. */

@@ -11,7 +11,14 @@
 #include "show/report.h"
 #include "show/units.h"
 
-enum { LABEL_WIDTH = 9, ROWS_DEFAULT = 10, PATH_WIDTH = 60 };
+enum {
+    LABEL_WIDTH = 9,
+    ROWS_DEFAULT = 10,
+    WIDTH_DEFAULT = 100,
+    MORE_WIDTH = 20, /* of the words behind a path */
+    DEVICE_WIDTH = 40,
+    TORCH_WIDTH = 24,
+};
 
 static void label(struct ks_text *out, const struct ks_report_style *style, const char *name)
 {
@@ -51,39 +58,48 @@ static void write_verdict(struct ks_text *out, const struct ks_comparison *compa
     }
 }
 
-static void write_run(struct ks_text *out, const char *name, const struct ks_compare_run *run,
-                      const struct ks_report_style *style)
+static void write_times(struct ks_text *out, const struct ks_compare_run *run,
+                        const struct ks_report_style *style)
 {
     const struct ks_compare_times *times = &run->times;
-    label(out, style, name);
-    ks_plain_append_fit(out, run->path, PATH_WIDTH);
-    if (run->path_count > 1) {
-        ks_text_printf(out, " and %lld more", (long long)run->path_count - 1);
-    }
-    ks_text_printf(out, ", %s events, ", ks_units_count(run->events).text);
-    ks_plain_append_fit(out, run->device, PATH_WIDTH);
-    if (run->torch.ptr) {
-        ks_text_printf(out, ", torch ");
-        ks_plain_append_fit(out, run->torch, PATH_WIDTH);
-    }
-    ks_text_printf(out, "\n");
+    bool is_cut = times->count > 0 && !times->is_complete;
     label(out, style, "");
     ks_text_printf(out, "%s %s%s, mean ", ks_units_count(times->count).text,
-                   times->is_complete || times->count == 0 ? "steps" : "cut steps",
-                   run->ranks > 1 ? " of several ranks" : "");
+                   is_cut ? "cut steps" : "steps", run->ranks > 1 ? " of several ranks" : "");
     ks_compare_words_time(out, &times->mean);
     if (times->count > 0) {
         ks_text_printf(out, ", median %s, %s to %s", ks_units_time(times->median_ns).text,
                        ks_units_time(times->min_ns).text, ks_units_time(times->max_ns).text);
     }
-    if (times->unprofiled_ns != KS_UNKNOWN) {
-        ks_text_printf(out, "; measured without the profiler %s",
-                       ks_units_time(times->unprofiled_ns).text);
-    } else if (times->predicted_ns != KS_UNKNOWN) {
-        ks_text_printf(out, "; without the profiler about %s",
-                       ks_units_time(times->predicted_ns).text);
+    ks_text_printf(out, "\n");
+    bool is_measured = times->unprofiled_ns != KS_UNKNOWN;
+    if (is_measured || times->predicted_ns != KS_UNKNOWN) {
+        int64_t ns = is_measured ? times->unprofiled_ns : times->predicted_ns;
+        label(out, style, "");
+        ks_text_printf(out, "without the profiler %s%s\n", is_measured ? "" : "about ",
+                       ks_units_time(ns).text);
+    }
+}
+
+static void write_run(struct ks_text *out, const char *name, const struct ks_compare_run *run,
+                      const struct ks_report_style *style)
+{
+    size_t width = style->width > 0 ? style->width : WIDTH_DEFAULT;
+    label(out, style, name);
+    ks_plain_append_fit(out, run->path, width - LABEL_WIDTH - MORE_WIDTH);
+    if (run->path_count > 1) {
+        ks_text_printf(out, " and %lld more", (long long)run->path_count - 1);
     }
     ks_text_printf(out, "\n");
+    label(out, style, "");
+    ks_text_printf(out, "%s events, ", ks_units_count(run->events).text);
+    ks_plain_append_fit(out, run->device, DEVICE_WIDTH);
+    if (run->torch.ptr) {
+        ks_text_printf(out, ", torch ");
+        ks_plain_append_fit(out, run->torch, TORCH_WIDTH);
+    }
+    ks_text_printf(out, "\n");
+    write_times(out, run, style);
 }
 
 static enum ks_status hand_on(struct ks_text *out, ks_write_cb write, void *user,

@@ -1,5 +1,5 @@
-/* Two runs compared, as a capsule that owns a struct ks_comparison: it is never changed, so that any
- * thread may use it. */
+/* Two runs compared, as a capsule that owns a struct ks_comparison: it is never changed, so that
+ * any thread may use it. */
 #ifndef KS_PYTHON_COMPARISON_CAPSULE_H
 #define KS_PYTHON_COMPARISON_CAPSULE_H
 

@@ -1,6 +1,6 @@
 /* Goal: whichever allocation fails while two runs are compared and written, the public API gives
- * KS_ERR_NOMEM and leaves nothing behind; whichever write is refused, KS_ERR_IO. Method: count those
- * of a good run over two small traces, then fail each of them. */
+ * KS_ERR_NOMEM and leaves nothing behind; whichever write is refused, KS_ERR_IO. Method: count
+ * those of a good run over two small traces, then fail each of them. */
 #include <kscope/kscope.h>
 
 #include <stdio.h>

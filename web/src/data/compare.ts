@@ -1,5 +1,5 @@
-// The block `compare`: the document `kinetoscope.diff/1` (docs/diff.schema.json), as far as the page
-// shows it.
+// The block `compare`: the document `kinetoscope.diff/1` (docs/diff.schema.json), as far as the
+// page shows it.
 import type { Maybe } from '../format';
 import type { Row } from './report';
 
