@@ -12,6 +12,7 @@ from kinetoscope._kscope import recording_path as recording_path
 from kinetoscope._kscope import stop_recording as stop_recording
 from kinetoscope._monitor import PerformanceMonitor as PerformanceMonitor
 from kinetoscope._recording import start_recording as start_recording
+from kinetoscope.comparison import Comparison as Comparison
 from kinetoscope.config import ProfilingConfig as ProfilingConfig
 from kinetoscope.config import create_profiling_config as create_profiling_config
 from kinetoscope.report import Report as Report
