@@ -82,7 +82,11 @@ GENERATED = {"kscope_build.h"}
 
 # Python that may import these packages; everything else works without them.
 PYTHON_HEAVY = {
-    "torch": ("python/kinetoscope/torch/", "python/kinetoscope/hf/"),
+    "torch": (
+        "python/kinetoscope/torch/",
+        "python/kinetoscope/hf/",
+        "python/kinetoscope/debug/",
+    ),
     "transformers": ("python/kinetoscope/hf/",),
     "lightning": ("python/kinetoscope/lightning/",),
     "pytorch_lightning": ("python/kinetoscope/lightning/",),

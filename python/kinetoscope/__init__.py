@@ -31,6 +31,14 @@ _MODULES = {
     "start_recording": "_recording",
 }
 
+# Of kinetoscope.debug, which loads torch when they are asked for.
+_OF_DEBUG = (
+    "disable_debugging",
+    "enable_debugging",
+    "get_debugging_status",
+    "profile_model_performance",
+)
+
 # These load torch when they are asked for.
 _OF_TORCH = (
     "CodeProfiler",
@@ -73,6 +81,8 @@ def __getattr__(name):
         value = getattr(_module(_MODULES[name]), name)
     elif name in _OF_TORCH:
         value = getattr(_module("torch"), name)
+    elif name in _OF_DEBUG:
+        value = getattr(_module("debug"), name)
     elif name in _PROFILERS:
         value = _of_extension(name)
     else:
@@ -107,7 +117,7 @@ def unload_ipython_extension(shell):
 
 
 def __dir__():
-    return sorted({*globals(), "categories", *_IN_C, *_MODULES, *_OF_TORCH, *_PROFILERS})
+    return sorted({*globals(), "categories", *_IN_C, *_MODULES, *_OF_DEBUG, *_OF_TORCH, *_PROFILERS})
 
 
 if os.environ.get("KSCOPE_RUN") == "1" and os.environ.get("KSCOPE_RECORD"):

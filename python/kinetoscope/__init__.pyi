@@ -15,6 +15,12 @@ from kinetoscope._recording import start_recording as start_recording
 from kinetoscope.comparison import Comparison as Comparison
 from kinetoscope.config import ProfilingConfig as ProfilingConfig
 from kinetoscope.config import create_profiling_config as create_profiling_config
+from kinetoscope.debug.model_performance import (
+    profile_model_performance as profile_model_performance,
+)
+from kinetoscope.debug.session import disable_debugging as disable_debugging
+from kinetoscope.debug.session import enable_debugging as enable_debugging
+from kinetoscope.debug.session import get_debugging_status as get_debugging_status
 from kinetoscope.report import Report as Report
 from kinetoscope.report import open as open
 from kinetoscope.torch.code_profiler import CodeProfiler as CodeProfiler

@@ -8,6 +8,8 @@ import torch
 
 import kinetoscope
 from kinetoscope._engine import summarize
+from kinetoscope.debug.session import debugging
+from kinetoscope.debug.switches import switches_of
 from kinetoscope.torch import compiler_counts, pipeline_report
 from kinetoscope.torch.data_loading_profiler import DataLoadingProfiler
 from kinetoscope.torch.model_optimizer import ModelOptimizer
@@ -164,7 +166,8 @@ class CodeProfiler:
     def _train(self, pipeline, dataloader, num_steps):
         """(lengths of steps that nothing recorded, number of steps that were recorded)"""
         is_strict = self.config.enable_autograd_anomaly
-        with torch.autograd.set_detect_anomaly(True) if is_strict else _off():
+        debug = debugging(switches_of(self.config), pipeline.model, pipeline.optimizer)
+        with torch.autograd.set_detect_anomaly(True) if is_strict else _off(), debug:
             lengths = self._run_free(pipeline, dataloader, num_steps)
             if not self.config.use_torch_profiler:
                 steps = len(lengths) or pipeline.run(dataloader, num_steps, _do_nothing)
