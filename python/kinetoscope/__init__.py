@@ -117,7 +117,9 @@ def unload_ipython_extension(shell):
 
 
 def __dir__():
-    return sorted({*globals(), "categories", *_IN_C, *_MODULES, *_OF_DEBUG, *_OF_TORCH, *_PROFILERS})
+    return sorted(
+        {*globals(), "categories", *_IN_C, *_MODULES, *_OF_DEBUG, *_OF_TORCH, *_PROFILERS}
+    )
 
 
 if os.environ.get("KSCOPE_RUN") == "1" and os.environ.get("KSCOPE_RECORD"):

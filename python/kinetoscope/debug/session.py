@@ -5,6 +5,7 @@ Nothing here raises into the program: a watch that fails is switched off, and a 
 
 import contextlib
 import sys
+import traceback
 from time import perf_counter_ns
 
 from kinetoscope.debug.batch_check import BatchCheck
@@ -18,7 +19,7 @@ from kinetoscope.debug.on_incident import STEPS, Anomaly, ProfilerWindow
 from kinetoscope.debug.optimizer_state import OptimizerState
 from kinetoscope.debug.program_hooks import ProgramHooks
 from kinetoscope.debug.progress_watches import EarlyStopping, LearningRate, MemoryUse, Validation
-from kinetoscope.debug.record_log import LOG, RecordLog
+from kinetoscope.debug.record_log import RecordLog
 from kinetoscope.debug.switches import SWITCHES, resolve
 
 WARNING = 30
@@ -144,9 +145,10 @@ class Session:
             handle(*args)
         except Exception as failure:
             self._watches.pop(key, None)
+            at = traceback.extract_tb(failure.__traceback__)[-1]
             facts = {"switch": switch, "failure": f"{type(failure).__name__}: {failure}"}
+            facts["at"] = f"{at.filename}:{at.lineno}"
             text = f"{switch} is switched off, it failed: {facts['failure']}"
-            LOG.debug("failure", exc_info=failure)
             self.write("failure", facts, text)
         # A watch that tells others pays for itself alone.
         others_ns = sum(self._costs_ns.values()) - others_ns
