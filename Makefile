@@ -155,6 +155,7 @@ bench-recorders: build ## what recording costs: regions, functions, samples, mon
 	@$(PYTHON) bench/python_region.py
 	@$(PYTHON) bench/stack_sampler.py
 	@$(PYTHON) bench/monitor_cost.py
+	@$(PYTHON) bench/debug_cost.py
 	@tools/setup.sh peers
 	@$(PYTHON) bench/peers_python.py
 

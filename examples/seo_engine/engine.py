@@ -261,7 +261,12 @@ class AdvancedLLMSEOEngine:
 
     def enable_debugging(self, names: list[str] | None = None) -> None:
         """Switches these on, with or without "debug_" before them; all without names."""
-        self.profiling.enable_debugging(names)
+        self.profiling.enable_debugging(
+            names,
+            model=self.seo_model,
+            optimizer=self.optimization.optimizer,
+            early_stopping=self.early_stopping,
+        )
 
     def disable_debugging(self) -> None:
         """Switches all off."""

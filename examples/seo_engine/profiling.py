@@ -136,9 +136,10 @@ class EngineProfiling:
         words = " ".join(f"{name}={value}" for name, value in facts.items())
         DEBUG.debug("%s %s", switch.removeprefix("debug_"), words, extra={"facts": facts})
 
-    def enable_debugging(self, names: list[str] | None = None) -> None:
-        """kinetoscope.enable_debugging, and the same switches of the engine."""
-        need("enable_debugging")(*([] if names is None else [names]))
+    def enable_debugging(self, names: list[str] | None = None, **what: Any) -> None:
+        """kinetoscope.enable_debugging, and the same switches of the engine. `what`: the model and
+        what trains it."""
+        need("enable_debugging")(names, **what)
         self._take_debug_switches()
 
     def disable_debugging(self) -> None:

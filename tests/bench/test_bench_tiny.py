@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -120,6 +122,16 @@ def test_monitor_is_compared_with_psutil():
     ratios = {line[:18].strip(): float(line.split()[-1]) for line in done.stdout.splitlines()[3:]}
     assert list(ratios) == ["SystemMonitor", "psutil, as often", "psutil, all", "kernel", "waking"]
     assert ratios["SystemMonitor"] == 1 and ratios["psutil, all"] > 1
+
+
+def test_cost_of_debugging_is_measured():
+    pytest.importorskip("torch")
+    command = [sys.executable, str(ROOT / "bench" / "debug_cost.py"), "--tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {line[:20].strip(): line.split() for line in done.stdout.splitlines()[2:-1]}
+    assert float(rows["off again"][-1]) == 0 and float(rows["gradient_norms"][-1]) > 0
+    assert float(rows["all light"][-1]) > float(rows["memory_usage"][-1])
 
 
 def test_profilers_are_compared(tmp_path):

@@ -403,6 +403,30 @@ def test_debug_switches_log_what_happened(caplog):
     assert forward == expected
 
 
+def test_kinetoscope_debugs_the_engine(caplog, monkeypatch):
+    """A weight that is NaN is named; losses until then are those without debugging."""
+    monkeypatch.syspath_prepend(str(ROOT / "python"))
+    quiet = make_engine(num_epochs=1)
+    expected = losses(quiet.train(*loaders(quiet)))
+    engine = make_engine(num_epochs=1)
+    caplog.set_level("DEBUG", "kinetoscope.debug")
+    engine.enable_debugging(["gradient_norms", "debug_early_stopping"])
+    try:
+        assert losses(engine.train(*loaders(engine))) == expected
+        status = engine.get_debugging_status()
+        assert status["debug_gradient_norms"]["cost_us_per_step"] > 0
+        assert not [r for r in caplog.records if r.levelname == "WARNING"]
+        name, weight = list(engine.seo_model.named_parameters())[-2]
+        with torch.no_grad():
+            weight[0, 0] = float("nan")
+        engine.train_epoch(loaders(engine)[0])
+    finally:
+        engine.disable_debugging()
+    (record,) = [r for r in caplog.records if r.levelname == "WARNING"]
+    assert record.facts["parameter"] == name and record.facts["nan"] == 1
+    assert not any(s["enabled"] for s in engine.get_debugging_status().values())
+
+
 def test_wrong_use_is_told():
     engine = make_engine()
     with pytest.raises(ValueError, match="3 pages, but 2 labels"):

@@ -155,6 +155,29 @@ def test_bad_step_is_named_with_keyword_arguments(debug, records):
     assert (record.facts["step"], record.facts["last_good_step"]) == (5, 4)
 
 
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_step_that_is_looked_at_later(debug, records, monkeypatch, wait):
+    """As on a GPU: the optimizer has spoilt all parameters when the numbers are there."""
+    from kinetoscope.debug import gradient_health
+
+    monkeypatch.setattr(gradient_health._Pending, "is_late", True)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    debug.enable_debugging("gradient_norms", model, wait=wait)
+    for step in range(1, 6):
+        factor = float("inf") if step == 4 else 1.0
+        optimizer.zero_grad()
+        model[0].register_forward_hook(lambda m, args, output, f=factor: output * f)
+        F.cross_entropy(model(torch.randn(8, 8)), torch.arange(8) % 3).backward()
+        optimizer.step()
+    debug.disable_debugging()
+    (record,) = records.of("not_finite")
+    facts = record.facts
+    assert (facts["cause"], facts["step"], facts["last_good_step"]) == ("forward", 4, 3)
+    assert ("operator" in facts) is wait
+
+
 def test_names_are_found_without_a_model(debug, records):
     train(begin=lambda m, o: debug.enable_debugging("gradient_norms"))
     names = records.of("gradient_norms")[0].facts["norms"]

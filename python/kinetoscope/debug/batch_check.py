@@ -32,7 +32,7 @@ class BatchCheck:
                 self._look_closer(number, tensor)
 
     def _look_closer(self, number, tensor):
-        rows = first_bad._bad_rows(tensor)
+        rows = first_bad.bad_rows(tensor)
         for row in rows[:BAD_MAX]:
             sample = tensor if tensor.ndim == 0 else tensor[row]
             value = sample.flatten()[~sample.flatten().isfinite()][0].item()

@@ -48,13 +48,18 @@ def describe(tensor):
     }
 
 
-def bad_input(call, model):
-    """The first input of a call, or the first parameter, that is not finite, or None."""
+def bad_input(call):
+    """The first input of a call that is not finite, or None."""
     for number, tensor in enumerate(tensors_of([*call.args, call.kwargs])):
         found = describe(tensor)
         if found is not None:
-            rows = _bad_rows(tensor)
+            rows = bad_rows(tensor)
             return {"cause": "input", "input": number, "samples": rows[:10], **found}
+    return None
+
+
+def bad_parameter(model):
+    """The first parameter that is not finite, or None."""
     for name, parameter in model.named_parameters():
         found = describe(parameter)
         if found is not None:
@@ -62,7 +67,7 @@ def bad_input(call, model):
     return None
 
 
-def _bad_rows(tensor):
+def bad_rows(tensor):
     if tensor.ndim == 0:
         return [0]
     flat = tensor.detach().reshape(tensor.shape[0], -1)

@@ -37,6 +37,7 @@ class Look:
     is_scaled: bool
     loss_operators: list
     calls: list
+    is_late: bool  # looked at when the optimizer had made its step already
 
     @property
     def total(self):
@@ -114,8 +115,8 @@ class GradientHealth:
         self._pending = _Pending(self._session.step + 1, values, (scale, has_scale), counts, kept)
         self._rates.append(optimizer.param_groups[0].get("lr"))
         self._calls, self._outputs, self._loss, self._loss_operators = [], [], None, []
-        if not self._pending.is_late:
-            self._look()
+        if self._session.must_wait or not self._pending.is_late:
+            self._look(is_late=False)
 
     def finish(self):
         self._look()
@@ -125,11 +126,11 @@ class GradientHealth:
         found = [p for g in optimizer.param_groups for p in g["params"] if _has_gradient(p)]
         return [self._session.name_of(p) for p in found], found
 
-    def _look(self):
+    def _look(self, is_late=True):
         pending, self._pending = self._pending, None
         if pending is None:
             return
-        look = pending.read()
+        look = pending.read(is_late)
         self._session.latest.update(loss=look.loss, norm=look.total)
         self._judge(look)
         self._session.tell("looked", look)
@@ -243,17 +244,16 @@ class _Pending:
         if not values:
             return torch.zeros(0)
         device = next((v.device for v in values if v.is_cuda), values[0].device)
-        moved = [v.detach().to(device, torch.float32, non_blocking=True) for v in values]
-        together = torch.stack([v.reshape(()) for v in moved])
+        together = torch.stack([_moved(v, device) for v in values])
         if device.type != "cuda":
             return together
-        there = torch.empty(len(moved), pin_memory=True)
+        there = torch.empty(len(values), pin_memory=True)
         there.copy_(together, non_blocking=True)
         self._event = torch.cuda.Event()
         self._event.record(torch.cuda.current_stream(device))
         return there
 
-    def read(self):
+    def read(self, is_late):
         if self._event is not None:
             self._event.synchronize()
         numbers = self._read.tolist()
@@ -266,7 +266,16 @@ class _Pending:
             norms = [norm / numbers[-1] for norm in norms] if self._has_scale else norms
             loss = None if loss is None else loss / numbers[-1]
         return Look(
-            self._step, names, parameters, norms, loss, outputs, self._is_scaled, operators, calls
+            self._step,
+            names,
+            parameters,
+            norms,
+            loss,
+            outputs,
+            self._is_scaled,
+            operators,
+            calls,
+            is_late,
         )
 
 
@@ -279,7 +288,11 @@ def diagnose(look, is_repeat_allowed):
     order = []
     for call in look.calls:
         model = _inner(call.module())
-        found = first_bad.bad_input(call, model)
+        found = first_bad.bad_input(call)
+        if found is None:
+            found = first_bad.bad_parameter(model)
+            if found is not None and look.is_late:
+                return _of_numbers(look)  # the bad step itself may have made them so
         if found is None and is_repeat_allowed and _can_repeat(call, model):
             found, order = first_bad.repeat(call, model)
         if found is not None:
@@ -287,6 +300,15 @@ def diagnose(look, is_repeat_allowed):
     if look.loss is not None and not math.isfinite(look.loss):
         return {"cause": "loss", "operators": look.loss_operators, "value": look.loss}
     return _first_bad_gradient(look, order)
+
+
+def _of_numbers(look):
+    """What the read alone says."""
+    if not all(math.isfinite(value) for value in look.outputs):
+        return {"cause": "forward"}
+    if look.loss is not None and not math.isfinite(look.loss):
+        return {"cause": "loss", "operators": look.loss_operators, "value": look.loss}
+    return {"cause": "backward"}
 
 
 def _first_bad_gradient(look, order):
@@ -317,6 +339,9 @@ def place_of(facts):
 
 
 def _sentence(facts, step):
+    if facts["cause"] in ("forward", "backward") and "nan" not in facts:
+        where = f"NaN or Inf were made by the {facts['cause']}; looked at one step later"
+        return f"{where}; step {step}, last good step {facts['last_good_step']}"
     what = f"{facts['nan']} NaN and {facts['inf']} Inf" if "nan" in facts else "NaN or Inf"
     if "share" in facts:
         what += f" ({100 * facts['share']:.3g} % of {facts['shape']}, {facts['dtype']})"
@@ -359,6 +384,12 @@ def _norms(tensors):
         for i, norm in zip(places, found, strict=True):
             norms[i] = norm
     return norms
+
+
+def _moved(value, device):
+    if value.dtype == torch.float32 and value.device == device and value.ndim == 0:
+        return value
+    return value.detach().to(device, torch.float32, non_blocking=True).reshape(())
 
 
 def _local(grad):

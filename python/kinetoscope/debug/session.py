@@ -170,6 +170,10 @@ class Session:
     def can_repeat(self):
         return self.options.get("repeat", True)
 
+    @property
+    def must_wait(self):
+        return self.options.get("wait", False)
+
     def models(self):
         return self._models
 
@@ -231,6 +235,7 @@ def enable_debugging(names=None, model=None, optimizer=None, **options):
     folder: where JSON lines, the last steps before a crash, and profiler windows go.
     on_incident: ("anomaly", "profiler"), what is switched on for incident_steps (3) after a fault.
     repeat (True): whether a forward that gave NaN is made again, to name the operator.
+    wait (False): whether a step's numbers are waited for at once, on a GPU too.
     schedules, early_stopping: objects whose numbers are written down when they change.
     tensorboard: a SummaryWriter for metrics. profiler_steps (3).
 
@@ -251,6 +256,7 @@ _OPTIONS = (
     "on_incident",
     "incident_steps",
     "repeat",
+    "wait",
     "schedules",
     "early_stopping",
     "tensorboard",
