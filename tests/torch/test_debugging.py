@@ -405,3 +405,50 @@ def test_import_is_light(ks):
     code = "import sys, kinetoscope.debug as d; d.SWITCHES; sys.exit('torch' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": root}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+def test_a_compiled_model_is_compiled_once(debug, records):
+    """Its names are those of the program, and its modules get no hooks."""
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    compiled = torch.compile(model, backend=backend)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    debug.enable_debugging([n for n in debug.SWITCHES if n.startswith(ALL)], compiled)
+    for step in range(1, 13):
+        optimizer.zero_grad()
+        x = torch.full((4, 8), 1e30 if step == 12 else 1.0)
+        if step == 12:
+            with torch.no_grad():
+                model[0].weight.fill_(1e30)
+        F.cross_entropy(compiled(x), torch.arange(4) % 3).backward()
+        optimizer.step()
+    debug.disable_debugging()
+    assert len(graphs) == 1
+    (record,) = [r for r in records.found if r.levelno >= logging.WARNING]
+    assert (record.facts["module"], record.facts["operator"]) == ("0", "addmm")
+
+
+def test_a_wrapped_model_has_the_names_of_the_program(debug, records):
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+    try:
+        model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 3))
+        wrapped = nn.parallel.DistributedDataParallel(model)
+        optimizer = torch.optim.SGD(wrapped.parameters(), 0.1)
+        debug.enable_debugging("gradient_norms", wrapped)
+        for step in range(1, 4):
+            if step == 3:
+                model[1].weight.register_hook(lambda grad: grad * float("nan"))
+            optimizer.zero_grad()
+            wrapped(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+    finally:
+        torch.distributed.destroy_process_group()
+    (record,) = records.of("not_finite")
+    assert record.facts["cause"] == "backward" and record.facts["parameter"] == "1.weight"

@@ -6,8 +6,7 @@ forward costs one look at its inputs.
 
 import functools
 
-import torch
-
+from kinetoscope.debug.model_parts import parts_of
 from kinetoscope.torch.tensor_tree import tensors_of
 
 KINDS_MAX = 8
@@ -33,9 +32,8 @@ class ForwardTable:
             return
         self._kinds.add(kind)
         self._rows = []
-        for name, part in module.named_modules():
-            if not isinstance(part, torch.jit.ScriptModule):
-                self._look_at(name or type(part).__name__, part, part is module, call)
+        for name, part in parts_of(module):
+            self._look_at(name or type(part).__name__, part, part is module, call)
         if self.wants_devices:
             self._tell_placement(module, kind)
 

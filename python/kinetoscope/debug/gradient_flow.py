@@ -7,6 +7,8 @@ import functools
 
 import torch
 
+from kinetoscope.debug.model_parts import parts_of
+
 RECTIFIERS = (torch.nn.ReLU, torch.nn.ReLU6)
 FIRST_STEPS = 8  # all of which are sampled, then one in SAMPLE_EVERY
 SAMPLE_EVERY = 50
@@ -69,7 +71,7 @@ class GradientFlow:
 
     def _attach(self):
         for model in self._session.models():
-            for name, module in model.named_modules():
+            for name, module in parts_of(model):
                 if isinstance(module, RECTIFIERS):
                     see = functools.partial(self._see, name or type(module).__name__)
                     self._handles.append(module.register_forward_hook(see))

@@ -12,6 +12,7 @@ import torch
 
 from kinetoscope._engine import summarize
 from kinetoscope.debug import first_bad
+from kinetoscope.debug.model_parts import inner_model
 from kinetoscope.torch.tensor_tree import tensors_of
 
 CALLS_KEPT = 2  # each holds the inputs of one forward until the step is over
@@ -287,7 +288,7 @@ def diagnose(look, is_repeat_allowed):
     parameter, forward, loss and backward. Waits for the device."""
     order = []
     for call in look.calls:
-        model = _inner(call.module())
+        model = inner_model(call.module())
         found = first_bad.bad_input(call)
         if found is None:
             found = first_bad.bad_parameter(model)
@@ -416,12 +417,6 @@ def _values(output):
 
 def _can_repeat(call, model):
     return call.is_complete and first_bad.can_repeat(model)
-
-
-def _inner(model):
-    """Without the wrapper that talks to other ranks."""
-    is_wrapped = isinstance(model, torch.nn.parallel.DistributedDataParallel)
-    return model.module if is_wrapped else model
 
 
 def _module_of(name):

@@ -6,8 +6,7 @@ step, which says whether they are called at all.
 
 import functools
 
-import torch
-
+from kinetoscope.debug.model_parts import inner_model, parts_of
 from kinetoscope.torch.tensor_tree import tensors_of
 
 STEPS = 3
@@ -51,8 +50,8 @@ class GraphCheck:
     def _watch_modules(self):
         wanted = {name.rpartition(".")[0] for name in self._without}
         for model in self._session.models():
-            for name, module in model.named_modules():
-                if name in wanted and not isinstance(module, torch.jit.ScriptModule):
+            for name, module in parts_of(model):
+                if name in wanted:
                     called = functools.partial(self._called, name)
                     self._handles.append(module.register_forward_hook(called))
 
@@ -67,7 +66,7 @@ class GraphCheck:
         by_kind["not_optimized"] = [
             name
             for model in self._session.models()
-            for name, p in model.named_parameters()
+            for name, p in inner_model(model).named_parameters()
             if p.requires_grad and id(p) not in self._optimized
         ]
         for kind, names in by_kind.items():

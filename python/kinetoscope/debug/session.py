@@ -15,6 +15,7 @@ from kinetoscope.debug.gradient_health import GradientHealth
 from kinetoscope.debug.graph_check import GraphCheck
 from kinetoscope.debug.loss_scale import LossScale
 from kinetoscope.debug.metrics import Metrics
+from kinetoscope.debug.model_parts import inner_model
 from kinetoscope.debug.on_incident import STEPS, Anomaly, ProfilerWindow
 from kinetoscope.debug.optimizer_state import OptimizerState
 from kinetoscope.debug.program_hooks import ProgramHooks
@@ -180,7 +181,7 @@ class Session:
     def name_of(self, parameter):
         if not self._names:
             for model in reversed(self._models):
-                self._names |= {id(p): name for name, p in model.named_parameters()}
+                self._names |= {id(p): name for name, p in inner_model(model).named_parameters()}
         return self._names.get(id(parameter)) or f"(unnamed {list(parameter.shape)})"
 
     def write(self, kind, facts, text=None, *, step=None, level=10):
