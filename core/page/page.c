@@ -14,14 +14,16 @@
 
 enum {
     REPORT_BYTES_MAX = 5 * 1024 * 1024, /* of 20 MB for the page, whatever the input */
-    REPORT_TEXT_MAX = 4096,             /* of one string; no list holds a longer one of ours */
-    PACKED_FROM = 30 * 1000,            /* items from which a block is worth compressing */
+    COMPARISON_BYTES_MAX = 2 * 1024 * 1024,
+    REPORT_TEXT_MAX = 4096,  /* of one string; no list holds a longer one of ours */
+    PACKED_FROM = 30 * 1000, /* items from which a block is worth compressing */
 };
 
 /* All that the page holds beside the report itself. */
 struct content {
     const struct ks_view *view;
     struct ks_report_style style;
+    struct ks_report_style comparison_style;
     struct ks_page_timeline timeline;
     struct ks_page_flames flames;
     struct ks_page_curves memory;
@@ -59,6 +61,20 @@ static enum ks_status fit_report(struct content *c, struct ks_err *err)
     }
 }
 
+static enum ks_status fit_comparison(struct content *c, struct ks_err *err)
+{
+    struct ks_report_style *style = &c->comparison_style;
+    for (; c->view->comparison; style->row_limit /= 2) {
+        size_t size = 0;
+        KS_TRY(ks_comparison_write_json_in_page(c->view->comparison, style, REPORT_TEXT_MAX,
+                                                count_bytes, &size, err));
+        if (size <= COMPARISON_BYTES_MAX || style->row_limit <= 1) {
+            return KS_OK;
+        }
+    }
+    return KS_OK;
+}
+
 static enum ks_status gather_memory(struct content *c, struct ks_err *err)
 {
     const struct ks_page_timeline *timeline = &c->timeline;
@@ -71,7 +87,8 @@ static enum ks_status gather(struct content *c, struct ks_err *err)
     KS_TRY(ks_page_timeline_init(&c->timeline, c->view, err));
     KS_TRY(ks_page_flames_init(&c->flames, c->view, err));
     KS_TRY(gather_memory(c, err));
-    return fit_report(c, err);
+    KS_TRY(fit_report(c, err));
+    return fit_comparison(c, err);
 }
 
 static void release(struct content *c)
@@ -166,6 +183,22 @@ static enum ks_status put_memory(struct ks_sink *sink, const struct content *c, 
         err);
 }
 
+/* Only when there is an earlier run: the view is there when the block is. */
+static enum ks_status put_comparison(struct ks_sink *sink, const struct content *c,
+                                     struct ks_err *err)
+{
+    if (!c->view->comparison) {
+        return KS_OK;
+    }
+    struct ks_data_block block;
+    KS_TRY(ks_data_block_begin(&block, sink, "compare", false, err));
+    return ks_data_block_end(&block,
+                             ks_comparison_write_json_in_page(c->view->comparison,
+                                                              &c->comparison_style, REPORT_TEXT_MAX,
+                                                              ks_data_block_write, &block, err),
+                             err);
+}
+
 static enum ks_status put_page(struct ks_sink *sink, const struct content *c, struct ks_err *err)
 {
     put_head(sink);
@@ -174,6 +207,7 @@ static enum ks_status put_page(struct ks_sink *sink, const struct content *c, st
     KS_TRY(put_timeline(sink, c, err));
     KS_TRY(put_flame(sink, c, err));
     KS_TRY(put_memory(sink, c, err));
+    KS_TRY(put_comparison(sink, c, err));
     put_script(sink);
     return ks_sink_finish(sink, err);
 }
@@ -190,6 +224,7 @@ enum ks_status ks_page_write(const struct ks_view *view, size_t row_limit, ks_wr
     if (status == KS_OK) {
         c->view = view;
         c->style = (struct ks_report_style){.format = KS_REPORT_JSON, .row_limit = row_limit};
+        c->comparison_style = c->style;
         status = gather(c, err);
         if (status == KS_OK) {
             ks_sink_init(sink, write, user);

@@ -4,6 +4,7 @@ import { readBlock } from './data/blocks';
 import { asReport, type Report } from './data/report';
 import { absent, h } from './dom';
 import { aboutView } from './views/about';
+import { compareView } from './views/compare';
 import { flameView } from './views/flame';
 import {
   codeView,
@@ -18,8 +19,9 @@ import { overviewView } from './views/overview';
 import { ranksView } from './views/ranks';
 import { timelineView } from './views/timeline';
 
-const VIEWS: readonly ViewKind[] = [
+const ALL_VIEWS: readonly ViewKind[] = [
   overviewView,
+  compareView,
   timelineView,
   operatorsView,
   kernelsView,
@@ -32,6 +34,11 @@ const VIEWS: readonly ViewKind[] = [
   compileView,
   aboutView,
 ];
+
+/** Blocks leave the document when they are read: this is asked before. */
+const VIEWS = ALL_VIEWS.filter(
+  (kind) => kind.needsBlock === undefined || document.getElementById(kind.needsBlock) !== null,
+);
 
 class Page {
   private readonly app: App;
