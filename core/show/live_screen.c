@@ -303,6 +303,10 @@ static const char *doing_of(enum ks_run_state state, bool is_plural)
 static void put_states(struct sheet *sheet)
 {
     size_t kinds = 0;
+    if (sheet->picture->rank_count == 0) {
+        ks_text_printf(&sheet->item, "no process has imported torch yet");
+        put(sheet);
+    }
     for (size_t i = 0; i < KS_COUNT_OF(sheet->sum.state_counts); i++) {
         kinds += sheet->sum.state_counts[i] > 0;
     }
@@ -362,14 +366,11 @@ static void write_ranks(struct sheet *sheet)
         put_rank_pace(sheet, "fastest", sheet->sum.fastest);
         end(sheet);
     }
-    begin(sheet, "state");
-    if (picture->rank_count == 0) {
-        ks_text_printf(&sheet->item, "no process has imported torch yet");
-        put(sheet);
-    } else {
+    if (picture->state != KS_LIVE_OVER) { /* then only the reasons count */
+        begin(sheet, "state");
         put_states(sheet);
+        end(sheet);
     }
-    end(sheet);
     write_reasons(sheet);
 }
 

@@ -118,7 +118,7 @@ while time.monotonic() < end:
 def test_a_training_run(tmp_path):
     (tmp_path / "train.py").write_text(TRAIN)
     run = subprocess.Popen(
-        [KSCOPE, "run", "--out", "out", "--no-stacks", "train.py", "7"],
+        [KSCOPE, "run", "--out", "out", "--no-stacks", "train.py", "6"],
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -146,7 +146,7 @@ def test_a_training_run(tmp_path):
     own_rate = (recent[-1] - recent[0]) / (own[recent[-1]] - own[recent[0]]) * SECOND
     assert rank["steps_per_s"] == pytest.approx(own_rate, rel=0.2)
     assert abs(own[rank["steps"]] - at) < SECOND
-    assert paced[-1]["program"] == "train.py 7"
+    assert paced[-1]["program"] == "train.py 6"
     assert paced[-1]["machine"]["process_count"] >= 1
 
     # Afterwards it is over, and counted to the end.

@@ -207,11 +207,13 @@ static void test_chosen_ranks(void **state)
 {
     (void)state;
     const struct ks_live_rank list[] = {
-        rank_of(0, 0, true, NAN),                            /* torchrun itself */
-        rank_of(0, 9, true, 2.0),                            /* rank 0 */
-        rank_of(1, 7, false, 3.0),                           /* before a restart */
-        rank_of(1, 5, true, 3.0),  rank_of(2, 0, true, NAN), /* hangs before its first step */
-        rank_of(3, 4, true, 1.0),  rank_of(3, 4, true, 1.5), /* side by side */
+        rank_of(0, 0, true, (double)NAN), /* torchrun itself */
+        rank_of(0, 9, true, 2.0),         /* rank 0 */
+        rank_of(1, 7, false, 3.0),        /* before a restart */
+        rank_of(1, 5, true, 3.0),
+        rank_of(2, 0, true, (double)NAN), /* hangs before its first step */
+        rank_of(3, 4, true, 1.0),
+        rank_of(3, 4, true, 1.5), /* side by side */
     };
     const struct ks_live_rank *all[KS_COUNT_OF(list)];
     const struct ks_live_rank *chosen[KS_COUNT_OF(list)];
