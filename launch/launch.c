@@ -43,7 +43,7 @@ static bool set_environment(const struct plan *plan, const struct ks_launch_opti
     ks_launch_window_format(options->window, steps);
     return setenv("PYTHONPATH", plan->python_path, 1) == 0 && setenv("KSCOPE_RUN", "1", 1) == 0 &&
            setenv("KSCOPE_OUT", plan->out_dir, 1) == 0 && setenv("KSCOPE_STEPS", steps, 1) == 0 &&
-           setenv("KSCOPE_STACKS", options->without_stacks ? "0" : "1", 1) == 0 &&
+           set_text("KSCOPE_STACKS", options->without_stacks ? "0" : NULL) &&
            set_number("KSCOPE_WINDOW_SECONDS", options->window_seconds) &&
            set_number("KSCOPE_WINDOW_BYTES", options->window_bytes) &&
            set_text("KSCOPE_STEP_MARK", options->step_mark) &&

@@ -44,7 +44,8 @@ build_program() {
             -Disal=disabled -Dview=disabled >/dev/null ||
             fail "Meson cannot configure: the end of $build/meson-logs/meson-log.txt says why"
     fi
-    ninja -C "$build" --quiet kscope
+    ninja -C "$build" --quiet kscope core/libkscope.a capture/libkscope_capture.so \
+        capture/sampler/libkssampler.a capture/monitor/libksmonitor.a
 }
 
 # Fails when a library is needed that a bare machine may lack.
@@ -61,6 +62,33 @@ check_program() {
     say "kscope needs $(echo "$needed" | paste -sd ' ' -) and glibc $newest or newer"
 }
 
+# $1 is the name of a module; its sources, as the build knows them.
+list_sources() {
+    ninja -C "$build" -t commands extension | tr ' ' '\n' |
+        sed -n "s|^python/ext/$1\..*\.p/\(.*\)\.o$|python/ext/\1|p" |
+        sort -u >"$stage/lib/$1.sources"
+    [ -s "$stage/lib/$1.sources" ] || fail "the build does not know how to make $1"
+}
+
+pack_extension() {
+    mkdir "$stage/lib"
+    objects=$stage/lib/kscope.o
+    ld -r --whole-archive -o "$objects" "$build/core/libkscope.a"
+    strip --strip-debug "$objects"
+    for name in sampler/libkssampler.a monitor/libksmonitor.a; do
+        ld -r --whole-archive -o "$stage/lib/$(basename "$name" .a).o" "$build/capture/$name"
+    done
+    cp "$build/capture/libkscope_capture.so" "$stage/lib"
+    for name in z zstd xxhash sqlite3; do
+        file=$(readlink -f "$(cc -print-file-name="lib$name.so")")
+        soname=$(objdump -p "$file" | awk '$1 == "SONAME" { print $2 }')
+        cp "$file" "$stage/lib/$soname"
+    done
+    list_sources _kscope
+    list_sources _kscope_engine
+    find include wire capture -name '*.h' -exec cp --parents -t "$stage" {} +
+}
+
 pack() {
     stage=$(mktemp -d)
     trap 'rm -rf "$stage"' EXIT
@@ -68,7 +96,9 @@ pack() {
     strip -o "$stage/bin/kscope" "$build/kscope"
     cp -R python examples LICENSE "$stage"
     cp -R tests/data tests/device tests/faults "$stage/tests"
-    cp tools/device_test.sh tools/faults_gpu.sh "$stage/tools"
+    cp -R tests/torch "$stage/tests"
+    cp tools/device_test.sh tools/device_extension.sh tools/faults_gpu.sh "$stage/tools"
+    pack_extension
     cp docs/device.md docs/examples.md docs/faults.md "$stage/docs"
     find "$stage" -name __pycache__ -prune -exec rm -rf {} +
     # The same tree gives the same bytes.

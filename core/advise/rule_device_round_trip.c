@@ -1,10 +1,11 @@
 /* Rule device.round_trip: tensors go to the CPU inside the step, are worked on there and come back.
  *
- * Claim: at least once a step a whole tensor is copied to the host, operators work on it there, and
- * a result is copied back, while the GPU idles for at least 3% of the step.
+ * Claim: at least once a step a whole tensor is copied to the host, operators or numpy work on it
+ * there, and a result is copied back, while the GPU idles for at least 3% of the step.
  *
  * Evidence: pairs of copies with operators on the host between them whose input shapes lead from
- * one to the other (docs/analyses/round_trips.md), idle time between the copies.
+ * one to the other, or with a way into numpy and back (docs/analyses/round_trips.md), idle time
+ * between the copies.
  *
  * Saving, per step: replays of the recorded steps without the operators from the one that brings
  * the tensor to the one that takes the result back. High: and without the time between them. Low:
@@ -60,6 +61,13 @@ static void write_place(const struct ks_facts *facts, const struct ks_round_trip
     }
 }
 
+/* Who works on the tensors most. */
+static struct ks_str worker_of(const struct ks_facts *facts, const struct ks_round_trip *trip)
+{
+    return trip->operators > 0 ? ks_trace_str(facts->trace, trip->longest)
+                               : KS_STR("numpy, or other code behind .numpy(),");
+}
+
 static enum ks_status report(const struct ks_facts *facts, struct ks_findings *out,
                              struct ks_check *check, struct ks_err *err)
 {
@@ -70,12 +78,13 @@ static enum ks_status report(const struct ks_facts *facts, struct ks_findings *o
     if (!ks_gpu_step_is_gain(&finding, check)) {
         return KS_OK;
     }
-    struct ks_str op = ks_trace_str(facts->trace, trips->worst->longest);
+    struct ks_str op = worker_of(facts, trips->worst);
     finding.fix_text = ks_findings_text(
         out,
         "Do it on the GPU: %.2f MB a step go to the CPU and %.2f MB come back; %.*s and what else "
-        "works on them there takes %.2f ms. Leave out .cpu() and .to(): operators run where their "
-        "tensors are.",
+        "works on them there takes %.2f ms. Leave out .cpu() and .to(), and use operators of "
+        "torch: "
+        "they run where their tensors are.",
         trips->bytes_down / 1e6, trips->bytes_up / 1e6, (int)op.len, op.ptr,
         (double)trips->work_ns / 1e6);
     finding.fix_code =

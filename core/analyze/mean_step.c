@@ -109,6 +109,23 @@ static void add_unprofiled(struct ks_facts *facts)
     mean->unprofiled_most_ns /= known > 0 ? known : 1;
 }
 
+/* How much longer a source's steps were when nobody recorded. Recording makes none shorter, so what
+ * the program or its machine did changed by that much within one run. */
+static int64_t change_of(const struct ks_facts *facts, uint32_t source)
+{
+    struct ks_step_range range = facts->step_ranges[source];
+    int64_t sum_ns = 0;
+    int64_t count = 0;
+    for (size_t i = range.begin; i < range.end; i++) {
+        if (facts->steps[i].is_complete) {
+            sum_ns = ks_sum_add(sum_ns, facts->steps[i].dur_ns);
+            count++;
+        }
+    }
+    int64_t step_ns = facts->sources[source].unprofiled_ns;
+    return count > 0 && step_ns > sum_ns / count ? step_ns - sum_ns / count : 0;
+}
+
 /* The mean of the sources whose steps were timed behind the window. Those in it differ by what
  * recording them costs, too. */
 static void find_noise(struct ks_facts *facts)
@@ -118,7 +135,8 @@ static void find_noise(struct ks_facts *facts)
     for (uint32_t i = 0; i < ks_trace_source_count(facts->trace); i++) {
         const struct ks_source *source = ks_trace_source(facts->trace, i);
         if (source->unprofiled_spread_ns > 0 && source->unprofiled_step_ns > 0) {
-            sum += (double)source->unprofiled_spread_ns / (double)source->unprofiled_step_ns;
+            int64_t differ_ns = later(source->unprofiled_spread_ns, change_of(facts, i));
+            sum += (double)differ_ns / (double)source->unprofiled_step_ns;
             count++;
         }
     }

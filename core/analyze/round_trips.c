@@ -16,7 +16,7 @@
 
 /* What the devices did around a trip. */
 struct around {
-    const struct ks_trip *trip;
+    struct ks_trip *trip;
     int64_t next_ns;    /* first work after it, or the end of the trip or of the step */
     int64_t busy_ns[2]; /* worked up to the arrival on the host, and up to next_ns */
 };
@@ -73,11 +73,14 @@ static enum ks_status find_next_work(struct state *state, size_t begin, size_t e
     return status == KS_END ? KS_OK : status;
 }
 
-/* What comes only after the step does not wait for the trip. */
+/* What comes only after the step does not wait for the trip. If it is all that comes, and code
+ * worked on the tensor that no row shows, then what goes back is as well the next input. */
 static void end_with_step(const struct ks_facts *facts, struct around *around)
 {
     const struct ks_step *step = &facts->steps[around->trip->step];
     int64_t step_end_ns = ks_sum_add(step->host_start_ns, step->host_ns);
+    bool has_next = around->next_ns != INT64_MIN && around->next_ns < step_end_ns;
+    around->trip->is_none = around->trip->operators == 0 && !has_next;
     around->next_ns = around->next_ns > step_end_ns ? step_end_ns : around->next_ns;
     if (around->next_ns < around->trip->up_end_ns) {
         around->next_ns = around->trip->up_end_ns;
@@ -252,10 +255,11 @@ static enum ks_status publish_spans(struct state *state, struct ks_err *err)
     }
     for (size_t i = 0; i < state->trips.count; i++) {
         const struct ks_trip *trip = &state->trips.items[i];
-        facts->trip_spans[i] =
-            (struct ks_trip_span){trip->lane, trip->host_from_ns, trip->host_until_ns};
+        if (!trip->is_none) {
+            facts->trip_spans[facts->trip_span_count++] =
+                (struct ks_trip_span){trip->lane, trip->host_from_ns, trip->host_until_ns};
+        }
     }
-    facts->trip_span_count = state->trips.count;
     return KS_OK;
 }
 
@@ -265,7 +269,9 @@ static enum ks_status publish(struct state *state, struct ks_err *err)
     KS_TRY(publish_spans(state, err));
     KS_TRY(index_sites(state, err));
     for (size_t i = 0; i < state->trips.count; i++) {
-        KS_TRY(count_trip(state, &state->around[i], err));
+        if (!state->around[i].trip->is_none) {
+            KS_TRY(count_trip(state, &state->around[i], err));
+        }
     }
     facts->round_trips = ks_new(&facts->arena, struct ks_round_trip, state->group_count);
     if (!facts->round_trips) {

@@ -186,7 +186,7 @@ static unsigned classify_form(struct ks_str name)
     unsigned flags = is_word_of(name, resizing) ? KS_NAME_RESIZE : 0u;
     flags |= is_word_of(name, views) ? KS_NAME_VIEW : 0u;
     flags |= is_word_of(name, "copy_ to _to_copy") ? KS_NAME_MOVE : 0u;
-    return flags | (is_word_of(name, "lift_fresh") ? KS_NAME_FRESH : 0u);
+    return flags | (is_word_of(name, "lift_fresh resolve_neg") ? KS_NAME_OUTSIDE : 0u);
 }
 
 unsigned ks_row_names_classify(struct ks_str name)

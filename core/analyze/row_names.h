@@ -34,7 +34,7 @@ enum {
     KS_NAME_MOVE = 1 << 25,         /* operator that may copy a whole tensor between devices */
     KS_NAME_VIEW = 1 << 26,         /* operator that computes nothing from its input's values */
     KS_NAME_RESIZE = 1 << 27,       /* ... or not: its result may have a size that no input has */
-    KS_NAME_FRESH = 1 << 28,        /* operator that takes data from outside of torch */
+    KS_NAME_OUTSIDE = 1 << 28,      /* operator that takes data from outside, or, a view, gives */
     KS_NAME_READS = 1 << 29,        /* operator that reads a value, or how many, from a device */
     KS_NAME_PASSES = 1 << 30,       /* operator that does nothing but call another one */
 };

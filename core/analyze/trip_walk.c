@@ -4,7 +4,9 @@
  * tensor to the host. A unit on the host continues it when an input has a shape that was seen in
  * the chain, or follows from the inputs of the unit just before, if that one continued it. The
  * chain arrives when a unit that copies from pageable memory to the device follows at once, with a
- * shape that can result from the inputs of the last one, and something was computed. Anything that
+ * shape that can result from the inputs of the last one, and something was computed. What runs
+ * between .numpy() and from_numpy() is no unit: it continues the chain when what comes out has the
+ * shape of what went in, or parts of it. Anything that
  * may begin something else ends the chain: work for a device, a value that is read, the loader,
  * another step, a copy to the device that does not belong to it. So a batch that is uploaded after
  * the results of the one before were looked at makes no trip. */
@@ -30,6 +32,7 @@ struct chain {
     bool is_open;
     bool has_work;
     bool is_fed;           /* the unit before works on the tensor, or brought it */
+    int64_t numpy_ns;      /* when the tensor was given to numpy; INT64_MIN it was not */
     size_t new_dims_max;   /* that its result can have, beside those of its inputs */
     size_t trip;           /* 1 + index of the trip that it made, 0 none yet */
     struct ks_shapes seen; /* of tensors of the chain; the oldest go first */
@@ -118,6 +121,7 @@ static void bring(struct walk *w)
     chain->is_open = chain->is_fed = true;
     chain->new_dims_max = 0;
     chain->has_work = false;
+    chain->numpy_ns = INT64_MIN;
     chain->trip = 0;
     chain->from = (struct ks_shapes){.items = {inputs.items[0]}, .count = 1};
     see(chain, &inputs.items[0]);
@@ -194,6 +198,25 @@ static bool has_seen(const struct chain *chain, const struct ks_shapes *inputs)
     return false;
 }
 
+/* A tensor that is made of numpy's memory, whose shape follows from that of the one which was given
+ * to numpy: the code between worked on it. */
+static void leave_numpy(struct walk *w)
+{
+    struct chain *chain = &w->chain;
+    struct ks_shapes inputs;
+    int64_t from_ns = chain->numpy_ns;
+    read_inputs(w, &inputs);
+    chain->numpy_ns = INT64_MIN;
+    chain->is_fed = from_ns != INT64_MIN && inputs.count > 0 && inputs.items[0].count > 1 &&
+                    ks_shapes_lead_to(&chain->from, &inputs.items[0], 0);
+    if (chain->is_fed) {
+        chain->from = inputs;
+        chain->new_dims_max = 0;
+        chain->has_work = true;
+        chain->sum.work_ns = ks_sum_add(chain->sum.work_ns, ks_sum_sub(w->unit.start_ns, from_ns));
+    }
+}
+
 /* A unit on the host. One that only gives another form may belong to a tensor of the device, so
  * that it only hands on what comes just before. */
 static void work(struct walk *w, unsigned flags)
@@ -201,15 +224,20 @@ static void work(struct walk *w, unsigned flags)
     struct chain *chain = &w->chain;
     struct ks_shapes inputs;
     bool is_view = flags & (KS_NAME_VIEW | KS_NAME_MOVE);
+    bool is_numpy = flags & KS_NAME_OUTSIDE;
+    if (is_numpy && !is_view) {
+        leave_numpy(w);
+        return;
+    }
     int64_t dur_ns = ks_sum_sub(w->unit.end_ns, w->unit.start_ns);
     read_inputs(w, &inputs);
-    chain->is_fed = !(flags & KS_NAME_FRESH) &&
-                    ((!is_view && has_seen(chain, &inputs)) || follows(chain, &inputs));
+    chain->is_fed = (!is_view && has_seen(chain, &inputs)) || follows(chain, &inputs);
     if (chain->is_fed) {
         chain->from = inputs;
         chain->new_dims_max = flags & KS_NAME_RESIZE || !(flags & KS_NAME_ATEN);
     }
-    if (is_view || flags & KS_NAME_FRESH) {
+    chain->numpy_ns = chain->is_fed && is_numpy ? w->unit.end_ns : INT64_MIN;
+    if (is_view) {
         return;
     }
     struct ks_trip *sum = &chain->sum;

@@ -1,4 +1,5 @@
-/* Finds tensors that go from a device to the host, are worked on there, and come back. */
+/* Finds tensors that go from a device to the host, are worked on there, and come back: by
+ * operators, or by numpy and other code that no row shows. */
 #ifndef KS_ANALYZE_TRIP_WALK_H
 #define KS_ANALYZE_TRIP_WALK_H
 
@@ -16,7 +17,7 @@ struct ks_trip {
     uint32_t work_op;   /* operator that took longest on the host */
     int64_t work_op_ns; /* how long */
     int64_t operators;  /* that worked on the tensor on the host */
-    int64_t work_ns;    /* how long they took */
+    int64_t work_ns;    /* how long they took, and code between .numpy() and from_numpy() */
     int64_t other_ns;   /* operators on the host between that did not */
     int64_t wait_ns;    /* the operator that brings it, which waits for the device */
     int64_t copy_ns;    /* time of the copies on the device */
@@ -24,6 +25,7 @@ struct ks_trip {
     int64_t bytes_up;
     int64_t down_end_ns; /* when it had arrived on the host ... */
     int64_t up_end_ns;   /* ... and was back on the device */
+    bool is_none;        /* only looked like one */
 };
 
 struct ks_trips {

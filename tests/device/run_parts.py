@@ -20,6 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
+EXTENSION = HERE.parents[1] / "tools" / "device_extension.sh"
 COMMAND_SECONDS_MAX = 150
 RUN_SECONDS_MAX = 330  # then no further part begins
 TWO_RANKS = "D.straggler.bad.rank*.pt.trace.json.gz"
@@ -69,7 +70,8 @@ class Bench:
         return time.monotonic() - began
 
     def python(self, script, *arguments, output=None):
-        return self.call(sys.executable, HERE / script, *arguments, output=output)
+        script = script if script.startswith("-") else HERE / script
+        return self.call(sys.executable, script, *arguments, output=output)
 
 
 def versions(bench):
@@ -135,6 +137,14 @@ def planted(bench):
                 tar.add(folder, "planted")
 
 
+def package(bench):
+    """The package measures the GPU as torch and the test's own clocks do, and changes nothing."""
+    if (EXTENSION.parents[1] / "lib").exists():  # the bundle; a source tree has it built
+        bench.call(EXTENSION)
+    tests = HERE.parent / "torch" / "test_agreement.py"
+    bench.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", tests)
+
+
 def stored(bench):
     """Every stored trace alone, then the two ranks of one run together."""
     traces = sorted(DATA.glob("*.pt.trace.json.gz"))
@@ -159,7 +169,7 @@ def stored(bench):
         raise PartFailed("; ".join(wrong) or f"no traces in {DATA.name}")
 
 
-PARTS = (versions, doctor, unprofiled, recorded, averages, planted, stored)
+PARTS = (versions, doctor, unprofiled, recorded, averages, planted, package, stored)
 
 
 def main():

@@ -32,6 +32,7 @@ def hook_environment(out, steps, **more):
         "KSCOPE_RUN": "1",
         "KSCOPE_OUT": str(out),
         "KSCOPE_STEPS": steps,
+        "KSCOPE_STACKS": "1",  # no more tries on a machine that others use
     }
     ours.update({f"KSCOPE_{name.upper()}": str(value) for name, value in more.items()})
     return plain_environment(**ours)

@@ -511,7 +511,7 @@ def test_options_reach_the_program(tmp_path):
         run = Run(tmp_path, "-c", code, options=("--out", "out", *options), env=env)
         return {k: v for k, v in eval(run.end(None)) if k not in hidden}  # noqa: S307 - our own
 
-    assert seen() == {"KSCOPE_STEPS": "auto", "KSCOPE_STACKS": "1"}
+    assert seen() == {"KSCOPE_STEPS": "auto"}
     options = "--steps 3:2:4:0 --max-trace 512M --max-seconds 30 --step-mark step --no-stacks"
     assert seen(*options.split()) == {
         "KSCOPE_STEPS": "3:2:4:0",

@@ -68,6 +68,42 @@ def test_window_times_and_stacks_have_files_of_their_own(tmp_path):
     assert status["window_ended_by"] == ["steps"]
 
 
+ON_A_SHARED_CORE = """
+import subprocess
+core = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, [core])
+others = []
+def share():
+    code = f"import os; os.sched_setaffinity(0, [{core}]); print(flush=True)\\nwhile True: pass"
+    for _ in range(3):
+        command = [sys.executable, "-S", "-c", code]
+        others.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+        others[-1].stdout.readline()
+for step in range(24):
+    end = time.thread_time() + 0.05
+    while time.thread_time() < end:
+        pass
+    train(1)
+    if step == 8:
+        share()
+    if step == 9:
+        for other in others:
+            other.kill()
+            other.wait()
+"""
+
+
+def test_stacks_are_recorded_again_when_others_had_the_core(tmp_path):
+    """Three others want the only core while the first step with stacks runs."""
+    program = write_program(tmp_path, TRAIN + ON_A_SHARED_CORE)
+    recorded = run_recorded(tmp_path, program, steps="4:1:3", stacks="3")
+    process = recorded.stacks().about["process"]
+    assert recorded.status["stacks_tries"] > 1
+    assert recorded.stacks().steps()[0] >= 11  # the first one was 9
+    assert process["thread_wait_ns"] < 0.6 * process["wall_ns"]
+    assert len(recorded.status["stack_traces"]) == 1
+
+
 def test_no_stacks(tmp_path):
     program = write_program(tmp_path, TRAIN + "train(12)")
     recorded = run_recorded(tmp_path, program, steps="3:0:2", stacks="0")

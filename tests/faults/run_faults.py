@@ -50,7 +50,10 @@ class Bench:
         env |= {"OMP_NUM_THREADS": str(program.threads)} if program.threads else {}
         env |= {"TWIN_LOCK": str(self.work / ".lock")} if self.options.jobs > 1 else {}
         command = program.command(sys.executable, HERE / "programs" / f"{program.name}.py")
-        return call(*before, *command, "--device", self.options.device, *words, env=env)
+        # What CUDA's compilers made for one run would be there for the next one.
+        with tempfile.TemporaryDirectory(prefix="faults-cuda-") as cache:
+            env |= {"CUDA_CACHE_PATH": cache}
+            return call(*before, *command, "--device", self.options.device, *words, env=env)
 
     def missing(self, program):
         """What the machine lacks to run the program, or None."""

@@ -126,6 +126,7 @@ def run_planted(*words):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU it is a part of device-test")
 def test_programs_for_the_device(tmp_path):
     """Those that run without a GPU; and a plant that was longer than the report can know."""
     done = run_planted(PROGRAM, tmp_path)

@@ -138,16 +138,13 @@ static void test_results_that_may_be_waited_for(void **state)
 
 /* ------------------------------------------------------------ noise of step times */
 
-/* Half of the steps behind the window differ by a tenth: by so much of both times the saving is
- * opened. */
-static void test_steps_that_differ(void **state)
+/* The saving is opened by so much of both times: that of the faulty step, and of what is left. */
+static void check_noise(int64_t unprofiled_ns, int64_t spread_ns, double noise)
 {
-    (void)state;
-    double noise = 0.1;
     facts_fixture_init(&f, 0, 0);
     f.source->record_shapes = true;
-    f.source->unprofiled_step_ns = 400 US;
-    f.source->unprofiled_spread_ns = 40 US;
+    f.source->unprofiled_step_ns = unprofiled_ns;
+    f.source->unprofiled_spread_ns = spread_ns;
     for (int64_t step = 0; step < 5; step++) {
         add_texts(step, CALLS, &product, "aten::cat", "[[4, 16], []]");
     }
@@ -156,9 +153,26 @@ static void test_steps_that_differ(void **state)
     const struct ks_saving *alone = &finding->saving_alone;
     double left = 400e3 - (double)(alone->low_ns + (alone->high_ns - alone->low_ns) / 2);
     int64_t open_ns = llround(noise * hypot(400e3, left));
+    int64_t high_ns = alone->high_ns + open_ns;
     assert_int_equal(finding->saving.low_ns, alone->low_ns - open_ns);
-    assert_int_equal(finding->saving.high_ns, alone->high_ns + open_ns);
+    assert_int_equal(finding->saving.high_ns, high_ns < 400 US ? high_ns : 400 US);
     release();
+}
+
+/* Half of the steps behind the window differ by a tenth. */
+static void test_steps_that_differ(void **state)
+{
+    (void)state;
+    check_noise(400 US, 40 US, 0.1);
+}
+
+/* Those of 400 us in the window are alike, and so are those behind it, which recording did not
+ * make longer. Shorter ones are what recording costs. */
+static void test_steps_that_became_longer(void **state)
+{
+    (void)state;
+    check_noise(450 US, 9 US, 50.0 / 450);
+    check_noise(450 US, 63 US, 63.0 / 450);
 }
 
 /* ------------------------------------------------------------ comm.redundant_sync */
@@ -292,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_join_of_calls_before_the_recording),
         cmocka_unit_test(test_results_that_may_be_waited_for),
         cmocka_unit_test(test_steps_that_differ),
+        cmocka_unit_test(test_steps_that_became_longer),
         cmocka_unit_test(test_collectives_that_take_cores),
         cmocka_unit_test(test_optimizer),
         cmocka_unit_test(test_few_steps_that_compile_again),

@@ -25,6 +25,7 @@ struct trip_case {
     int64_t tid;               /* its thread; 0: the same */
     bool has_no_shapes;        /* neither do the copies */
     bool has_no_launch_before; /* the GPU's first work comes after the trip */
+    bool has_no_work_behind;   /* ... and the next only in the next step */
 };
 
 #define HOST(...) FACTS_HOST(&f, __VA_ARGS__)
@@ -63,12 +64,14 @@ static void add_step(const struct trip_case *c, const char *name, int64_t at, in
           .dims = c->has_no_shapes ? NULL
                   : c->back        ? c->back
                                    : "[[64, 5], [], []]"},
-         {tid, CALL, "cudaMemcpyAsync", at + 6000 * US, 400 * US, .corr = corr + 2},
-         {1, OP, "aten::mul", at + 6800 * US, 600 * US},
-         {1, CALL, "cudaLaunchKernel", at + 7000 * US, 200 * US, .corr = corr + 3});
+         {tid, CALL, "cudaMemcpyAsync", at + 6000 * US, 400 * US, .corr = corr + 2});
     DEVICE({0, 7, MEMCPY, c->up ? c->up : "Memcpy HtoD (Pageable -> Device)", at + 6200 * US,
-            100 * US, corr + 2, .bytes = 2560},
-           {0, 7, KERNEL, "mul", at + 7500 * US, 1000 * US, corr + 3});
+            100 * US, corr + 2, .bytes = 2560});
+    if (!c->has_no_work_behind) {
+        HOST({1, OP, "aten::mul", at + 6800 * US, 600 * US},
+             {1, CALL, "cudaLaunchKernel", at + 7000 * US, 200 * US, .corr = corr + 3});
+        DEVICE({0, 7, KERNEL, "mul", at + 7500 * US, 1000 * US, corr + 3});
+    }
 }
 
 static void build(const struct trip_case *c, bool has_backward)
@@ -136,6 +139,11 @@ static void test_example(void **state)
 #define ARGMAX                                                                                     \
     {                                                                                              \
         0, OP, "aten::argmax", 2800, 600, .dims = "[[64, 100], [], []]"                            \
+    }
+
+#define TO_NUMPY                                                                                   \
+    {                                                                                              \
+        0, OP, "aten::resolve_neg", 2700, 10, .dims = "[[64, 100]]"                                \
     }
 
 static const struct trip_case cases[] = {
@@ -220,6 +228,22 @@ static const struct trip_case cases[] = {
      .rows = {{2, OP, "aten::topk", 3600, 2000, .dims = "[[64, 100], [], []]"}}},
     {"a number goes back", 0, .rows = {SOFTMAX, TOPK}, .back = "[[], []]"},
     {"shapes of the copies were not recorded", 0, .rows = {SOFTMAX, TOPK}, .has_no_shapes = true},
+    {"numpy works on it", 1,
+     .rows = {TO_NUMPY, {0, OP, "aten::lift_fresh", 5700, 20, .dims = shape}},
+     .back = "[[64, 100]]"},
+    {"numpy makes another form of it", 1,
+     .rows = {TO_NUMPY, {0, OP, "aten::lift_fresh", 5700, 20, .dims = "[[100, 64]]"}},
+     .back = "[[100, 64]]"},
+    {"it goes to numpy, and a batch comes", 0,
+     .rows = {TO_NUMPY, {0, OP, "aten::lift_fresh", 5700, 20, .dims = "[[64, 256]]"}},
+     .back = "[[64, 256]]"},
+    {"it goes to numpy, and labels come", 0,
+     .rows = {TO_NUMPY, {0, OP, "aten::lift_fresh", 5700, 20, .dims = "[[64]]"}}, .back = "[[64]]"},
+    {"numpy's memory comes, and the tensor did not go there", 0,
+     .rows = {{0, OP, "aten::lift_fresh", 5700, 20, .dims = shape}}, .back = "[[64, 100]]"},
+    {"it goes to numpy, and the next step begins with what comes", 0,
+     .rows = {TO_NUMPY, {0, OP, "aten::lift_fresh", 5700, 20, .dims = shape}},
+     .back = "[[64, 100]]", .has_no_work_behind = true},
     {"results of the step before", 0, .rows = {SOFTMAX, TOPK}, .has_no_launch_before = true},
 };
 
@@ -268,6 +292,26 @@ static void test_step_end(void **state)
     (void)state;
     check_step_end(2900, 0);
     check_step_end(3900, 1);
+}
+
+/* No operator works on it, and the rule says so. */
+static void test_numpy(void **state)
+{
+    (void)state;
+    struct ks_err err = {0};
+    struct ks_findings findings = {0};
+    struct trip_case c = {.rows = {TO_NUMPY, {0, OP, "aten::lift_fresh", 5700, 20, .dims = shape}},
+                          .back = "[[64, 100]]"};
+    build(&c, true);
+    const struct ks_round_trip *trip = &f.facts.round_trips[0];
+    assert_int_equal(trip->operators, 0);
+    assert_int_equal(trip->work_ns, 2 * (5700 - 2710) * US);
+    assert_int_equal(trip->idle_ns, 2 * 5200 * US);
+    assert_int_equal(ks_findings_compute(&f.facts, &findings, &err), KS_OK);
+    const struct ks_finding *finding = rule_case(&findings, "device.round_trip", RULE_FIRES);
+    assert_non_null(strstr(finding->fix_text, "behind .numpy()"));
+    ks_findings_release(&findings);
+    facts_fixture_release(&f);
 }
 
 /* Operators on the host that have nothing to do with the tensor would take their time anyway. */
@@ -398,7 +442,7 @@ int main(void)
         cmocka_unit_test(test_example),         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_step_end),        cmocka_unit_test(test_other_work),
         cmocka_unit_test(test_several_tensors), cmocka_unit_test(test_rule),
-        cmocka_unit_test(test_no_shapes),
+        cmocka_unit_test(test_no_shapes),       cmocka_unit_test(test_numpy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

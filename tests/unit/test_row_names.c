@@ -68,7 +68,8 @@ static void test_waits(void **state)
     check("aten::view", KS_NAME_ATEN | KS_NAME_VIEW);
     check("aten::slice", KS_NAME_ATEN | KS_NAME_VIEW | KS_NAME_RESIZE);
     check("aten::topk", KS_NAME_ATEN | KS_NAME_RESIZE);
-    check("aten::lift_fresh", KS_NAME_ATEN | KS_NAME_FRESH);
+    check("aten::lift_fresh", KS_NAME_ATEN | KS_NAME_OUTSIDE);
+    check("aten::resolve_neg", KS_NAME_ATEN | KS_NAME_VIEW | KS_NAME_OUTSIDE);
     check("custom::view", 0);
     check("cudaMemsetAsync", KS_NAME_MEMSET);
     check("c10d::barrier", KS_NAME_COMM_WAIT);

@@ -27,6 +27,9 @@ RESTARTS_MAX = 3  # of a process that has its windows already
 
 # Python stacks make a trace larger, by so much or less; a step too large for that has none.
 STACKS_GROWTH = 8
+# One step tells where time went: when its thread waited for a core for more than this part of it,
+# another one is recorded.
+WAITED_PART_MAX = 0.1
 
 # Fewer steps between two windows make them one session after the other for CUPTI.
 STEPS_APART_MIN = 10
@@ -92,6 +95,8 @@ class Recorder:
         self._has_met_other = False
         self._traces = []
         self._stack_traces = []
+        self._stacks_tries = 0
+        self._stacks_waited = 0.0  # part of the step of the kept one
         self._closed_ns = []
         self._ended_by = []
         self._is_over = False
@@ -291,7 +296,11 @@ class Recorder:
 
     def _open_window(self, purpose):
         spec = self._spec if purpose is TIMES else WindowSpec(1, 1, 1)
-        if purpose is TIMES:
+        if purpose is STACKS:
+            self._stacks_tries += 1
+            self._notes["stacks_tries"] = self._stacks_tries
+        else:
+            self._stacks_tries = 0
             self._attempts += 1
             self._notes["window_first_step"] = self._finder.step_count
         self._phase = RECORDING
@@ -348,7 +357,12 @@ class Recorder:
         return self._has_met_other or self._wants_stacks(window) or is_next_near
 
     def _wants_stacks(self, window):
-        if window.purpose is STACKS or not self._spec.has_stacks:
+        if window.purpose is STACKS:
+            return (
+                window.waited_part > WAITED_PART_MAX
+                and self._stacks_tries < self._spec.stacks_tries
+            )
+        if not self._spec.has_stacks:
             return False
         bytes_per_step = window.bytes_estimated // max(window.recorded_count, 1)
         return bytes_per_step * STACKS_GROWTH <= self._spec.bytes_max
@@ -370,7 +384,8 @@ class Recorder:
             if window.recorded_count > 0:
                 self._save(window)
         self._window = None
-        if window.purpose is STACKS and not self._is_over and not window.recorded_count:
+        is_nothing = not window.recorded_count and self._stacks_tries < 2
+        if window.purpose is STACKS and not self._is_over and is_nothing:
             self._notes["stacks_failure"] = reason
         if window.purpose is STACKS or window.recorded_count > 0:
             self._wait_again_or_rest()
@@ -385,10 +400,10 @@ class Recorder:
         number = len(self._traces) + is_clean
         kind = "" if is_clean else ".stacks"
         name = f"{self._status.stem}.window{number}{kind}.pt.trace.json.gz"
-        window.save(os.path.join(self._out_dir, name))
         if not is_clean:
-            self._stack_traces.append(name)
+            self._save_stacks(window, name)
             return
+        window.save(os.path.join(self._out_dir, name))
         self._traces.append(name)
         self._closed_ns.append(window.closed_ns)
         self._ended_by.append(window.ended_by)
@@ -396,6 +411,15 @@ class Recorder:
         self._notes["bytes_estimated"] = window.bytes_estimated
         self._notes["save_ns"] = perf_counter_ns() - started_ns
         self._report()
+
+    def _save_stacks(self, window, name):
+        """Of several tries the one is kept that had its core most of the time."""
+        is_first = name not in self._stack_traces
+        if is_first or window.waited_part < self._stacks_waited:
+            window.save(os.path.join(self._out_dir, name))
+            self._stacks_waited = window.waited_part
+        if is_first:
+            self._stack_traces.append(name)
 
     def _describe(self):
         """What the trace says about us: a report reads the times that no profiler slowed down."""

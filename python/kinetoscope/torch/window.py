@@ -27,6 +27,7 @@ class Window:
         self._has_successor = has_successor
         self.ended_by = None
         self.closed_ns = None  # Unix time at which it stopped to record
+        self.waited_part = 0.0  # of its time in which its thread could run and had no core
         self._warmup = spec.warmup
         self._first_step = first_step
         self._done_count = 0
@@ -92,7 +93,8 @@ class Window:
         if self.recorded_count > 0:
             members = {**describe(), "purpose": self.purpose, "ended_by": ended_by}
             members.update(cut_step=cut_step, bytes_estimated=self._limits.bytes_estimated)
-            members["process"] = self.meter.members()
+            members["process"] = process = self.meter.members()
+            self.waited_part = process.get("thread_wait_ns", 0) / max(process.get("wall_ns", 1), 1)
             self._profiler.add_metadata_json("kinetoscope", json.dumps(members))
         # A window is cut when another session, ours or the program's, may begin at once.
         is_last = cut_step is None and not self._has_successor(self)

@@ -12,6 +12,7 @@ AUTO_CALLS_NS = 200_000_000
 AUTO_CALLS_MAX = 64
 SECONDS_DEFAULT = 60
 BYTES_DEFAULT = 1 << 30
+STACKS_TRIES_DEFAULT = 3
 
 
 def _sees_calls():
@@ -23,7 +24,8 @@ def _sees_calls():
 class WindowSpec:
     """`wait` steps run free (None: until they agree), `warmup` steps are recorded and thrown away,
     `active` are kept; so `repeat` times, 0 for ever. A window ends early, but with one step at
-    least, after `seconds_max` or when its trace would exceed `bytes_max`."""
+    least, after `seconds_max` or when its trace would exceed `bytes_max`. Behind it a step with
+    stacks is recorded, up to `stacks_tries` times while its thread waits for cores."""
 
     def __init__(self, wait, warmup, active, repeat=1):
         self.wait = wait
@@ -33,6 +35,7 @@ class WindowSpec:
         self.seconds_max = SECONDS_DEFAULT
         self.bytes_max = BYTES_DEFAULT
         self.has_stacks = True
+        self.stacks_tries = STACKS_TRIES_DEFAULT
 
     @classmethod
     def parse(cls, text):
@@ -47,7 +50,8 @@ class WindowSpec:
         spec = cls.parse(os.environ.get("KSCOPE_STEPS") or "auto")
         spec.seconds_max = float(os.environ.get("KSCOPE_WINDOW_SECONDS") or SECONDS_DEFAULT)
         spec.bytes_max = int(os.environ.get("KSCOPE_WINDOW_BYTES") or BYTES_DEFAULT)
-        spec.has_stacks = os.environ.get("KSCOPE_STACKS", "1") != "0" and not _sees_calls()
+        spec.stacks_tries = int(os.environ.get("KSCOPE_STACKS") or STACKS_TRIES_DEFAULT)
+        spec.has_stacks = spec.stacks_tries > 0 and not _sees_calls()
         return spec
 
     def for_calls(self, call_ns):
