@@ -173,7 +173,8 @@ def send_and_read(sock, data, timeout=10):
     until = time.monotonic() + timeout
     while time.monotonic() < until:
         writing = [sock] if data else []
-        readable, writable, _ = select.select([sock], writing, [], 0.5 if data else 2)
+        left = max(0, until - time.monotonic())
+        readable, writable, _ = select.select([sock], writing, [], min(left, 0.5 if data else 2))
         try:
             if writable:
                 data = data[sock.send(data[:65536]) :]

@@ -11,7 +11,7 @@ from served_program import Served, wait_for, write_trace
 
 COUNT = 1_000_000 if os.environ.get("KSCOPE_TEST_SLOW") else 10_000
 GROWTH_BYTES_MAX = 16 << 20
-SILENCE_SECONDS = 0.1
+SILENCE_SECONDS = 0.05
 ANSWER = b"HTTP/1.1 "
 
 METHODS = ["GET"] * 8 + [

@@ -246,7 +246,7 @@ async function start(): Promise<void> {
   } catch (error) {
     why = error instanceof Refused ? error.message : why;
   }
-  root.replaceChildren(h('main', {}, absent(why)));
+  root.replaceChildren(h('main', {}, h('div', { class: 'view' }, absent(why))));
 }
 
 void start();
