@@ -366,8 +366,11 @@ static void check_view(struct finding *finding)
     struct ks_err err = {.offset = KS_NO_OFFSET};
     const char *library = ks_serve_library();
     if (!library) {
-        set(finding, "limited", "apt-get install libmicrohttpd-dev, and build in a new folder",
-            "built without libmicrohttpd: no kscope view");
+        set(finding, "limited",
+            ks_serve_check(&err) != KS_OK && strstr(err.message, "not installed")
+                ? "apt-get install libmicrohttpd12"
+                : "apt-get install libmicrohttpd-dev, and build in a new folder",
+            "no libmicrohttpd: no kscope view");
     } else if (ks_page_can_write(&err) != KS_OK) {
         set(finding, "limited", "apt-get install nodejs npm, and build in a new folder",
             "built without Node.js: no page, no kscope view");

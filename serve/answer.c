@@ -15,6 +15,12 @@ enum {
     TARGET_KEPT = KS_REQUEST_TARGET_MAX + 1,
 };
 
+/* A connection, and what is done with it. */
+struct exchange {
+    const struct ks_http_library *http;
+    struct MHD_Connection *handle;
+};
+
 struct request {
     bool is_checked;
     unsigned refusal; /* status, 0: it may be answered */
@@ -39,41 +45,44 @@ static const char *const headers[][2] = {
 
 /* ------------------------------------------------------------------ answers */
 
-static enum MHD_Result queue(struct MHD_Connection *connection, unsigned status,
+static enum MHD_Result queue(const struct exchange *connection, unsigned status,
                              struct MHD_Response *response)
 {
     if (!response) {
         return MHD_NO;
     }
     for (size_t i = 0; i < KS_COUNT_OF(headers); i++) {
-        (void)MHD_add_response_header(response, headers[i][0], headers[i][1]);
+        (void)connection->http->add_response_header(response, headers[i][0], headers[i][1]);
     }
-    enum MHD_Result result = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
+    enum MHD_Result result = connection->http->queue_response(connection->handle, status, response);
+    connection->http->destroy_response(response);
     return result;
 }
 
-static struct MHD_Response *response_of(const char *text, size_t len, const char *type)
+static struct MHD_Response *response_of(const struct exchange *connection, const char *text,
+                                        size_t len, const char *type)
 {
     /* The library wants a pointer to what it may change, and does not. */
     void *bytes = (void *)(uintptr_t)text;
     struct MHD_Response *response =
-        MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY);
+        connection->http->create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY);
     if (response && type) {
-        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+        (void)connection->http->add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     }
     return response;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *why)
+static enum MHD_Result refuse(const struct exchange *connection, unsigned status, const char *why)
 {
     char text[160];
     int len = snprintf(text, sizeof(text), "%s\n", why);
-    struct MHD_Response *response = response_of(text, (size_t)len, "text/plain; charset=utf-8");
+    struct MHD_Response *response =
+        response_of(connection, text, (size_t)len, "text/plain; charset=utf-8");
     if (response) {
-        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+        (void)connection->http->add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
         if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
-            (void)MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD, POST");
+            (void)connection->http->add_response_header(response, MHD_HTTP_HEADER_ALLOW,
+                                                        "GET, HEAD, POST");
         }
     }
     return queue(connection, status, response);
@@ -85,18 +94,19 @@ static void let_go(void *edition)
 }
 
 /* Bytes of an edition, which stays until they are sent. */
-static enum MHD_Result send_part(struct ks_edition *edition, struct MHD_Connection *connection,
+static enum MHD_Result send_part(struct ks_edition *edition, const struct exchange *connection,
                                  enum ks_page_part part, const char *type)
 {
     const struct ks_text *text = &edition->texts[part];
     ks_edition_hold(edition);
-    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-        text->len, text->ptr, let_go, edition);
+    struct MHD_Response *response =
+        connection->http->create_response_from_buffer_with_free_callback_cls(text->len, text->ptr,
+                                                                             let_go, edition);
     if (!response) {
         ks_edition_let_go(edition);
         return MHD_NO;
     }
-    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    (void)connection->http->add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     return queue(connection, MHD_HTTP_OK, response);
 }
 
@@ -135,10 +145,11 @@ static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-static struct header_search find_header(struct MHD_Connection *connection, const char *name)
+static struct header_search find_header(const struct exchange *connection, const char *name)
 {
     struct header_search search = {.name = name};
-    (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, look_at_header, &search);
+    (void)connection->http->get_connection_values_n(connection->handle, MHD_HEADER_KIND,
+                                                    look_at_header, &search);
     return search;
 }
 
@@ -161,7 +172,7 @@ static bool is_get(const char *method)
 }
 
 /* The size of a body is said once and plainly, and only a POST has one. */
-static void check_body(struct request *request, struct MHD_Connection *connection,
+static void check_body(struct request *request, const struct exchange *connection,
                        const char *method)
 {
     struct header_search length = find_header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -184,7 +195,7 @@ static void check_body(struct request *request, struct MHD_Connection *connectio
 }
 
 static void check_sender(const struct ks_server *server, struct request *request,
-                         struct MHD_Connection *connection)
+                         const struct exchange *connection)
 {
     struct header_search host = find_header(connection, MHD_HTTP_HEADER_HOST);
     struct header_search origin = find_header(connection, MHD_HTTP_HEADER_ORIGIN);
@@ -204,10 +215,10 @@ static void check_sender(const struct ks_server *server, struct request *request
 }
 
 static void check(const struct ks_server *server, struct request *request,
-                  struct MHD_Connection *connection, const char *method)
+                  const struct exchange *connection, const char *method)
 {
-    const union MHD_ConnectionInfo *size =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    const union MHD_ConnectionInfo *size = connection->http->get_connection_info(
+        connection->handle, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     if (!is_get(method) && !is_method(method, "POST")) {
         set_refusal(request, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET, HEAD and POST are known.");
     }
@@ -223,7 +234,7 @@ static void check(const struct ks_server *server, struct request *request,
 
 /* ------------------------------------------------------------------ what there is */
 
-static bool has_session(const struct ks_server *server, struct MHD_Connection *connection)
+static bool has_session(const struct ks_server *server, const struct exchange *connection)
 {
     struct header_search cookies = find_header(connection, MHD_HTTP_HEADER_COOKIE);
     return cookies.count == 1 &&
@@ -232,7 +243,7 @@ static bool has_session(const struct ks_server *server, struct MHD_Connection *c
 }
 
 /* The token buys the cookie once; the page then takes it out of the address. */
-static enum MHD_Result open_session(struct ks_server *server, struct MHD_Connection *connection,
+static enum MHD_Result open_session(struct ks_server *server, const struct exchange *connection,
                                     const struct request *request)
 {
     char cookie[160];
@@ -242,16 +253,16 @@ static enum MHD_Result open_session(struct ks_server *server, struct MHD_Connect
     server->token = (struct ks_secret){{0}};
     (void)snprintf(cookie, sizeof(cookie), "%s=%s; Path=/; HttpOnly; SameSite=Strict",
                    server->cookie_name, server->session.text);
-    struct MHD_Response *response = response_of("", 0, NULL);
+    struct MHD_Response *response = response_of(connection, "", 0, NULL);
     if (response) {
-        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_SET_COOKIE, cookie);
+        (void)connection->http->add_response_header(response, MHD_HTTP_HEADER_SET_COOKIE, cookie);
     }
     return queue(connection, MHD_HTTP_NO_CONTENT, response);
 }
 
 /* Which edition there is. The page asks every few seconds, so a wait costs a few bytes. */
 static enum MHD_Result send_version(const struct ks_server *server,
-                                    struct MHD_Connection *connection)
+                                    const struct exchange *connection)
 {
     char tag[64];
     char text[64];
@@ -261,20 +272,20 @@ static enum MHD_Result send_version(const struct ks_server *server,
         snprintf(text, sizeof(text), "{\"version\":%lld}\n", (long long)server->edition->version);
     bool is_known = known.count == 1 && ks_str_equal(known.value, ks_str_from(tag));
     struct MHD_Response *response =
-        is_known ? response_of("", 0, NULL)
-                 : response_of(text, (size_t)len, "application/json; charset=utf-8");
+        is_known ? response_of(connection, "", 0, NULL)
+                 : response_of(connection, text, (size_t)len, "application/json; charset=utf-8");
     if (response) {
-        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, tag);
+        (void)connection->http->add_response_header(response, MHD_HTTP_HEADER_ETAG, tag);
     }
     return queue(connection, is_known ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK, response);
 }
 
-static enum MHD_Result refuse_version(struct MHD_Connection *connection)
+static enum MHD_Result refuse_version(const struct exchange *connection)
 {
     return refuse(connection, MHD_HTTP_CONFLICT, "There is a newer report.");
 }
 
-static enum MHD_Result send_block(const struct ks_server *server, struct MHD_Connection *connection,
+static enum MHD_Result send_block(const struct ks_server *server, const struct exchange *connection,
                                   enum ks_page_part part, struct ks_str query)
 {
     int64_t version = 0;
@@ -287,7 +298,7 @@ static enum MHD_Result send_block(const struct ks_server *server, struct MHD_Con
 }
 
 /* Hands over a text that was made for this answer. */
-static enum MHD_Result send_made(struct MHD_Connection *connection, struct ks_text *text,
+static enum MHD_Result send_made(const struct exchange *connection, struct ks_text *text,
                                  enum ks_status status, const struct ks_err *err)
 {
     if (status != KS_OK) {
@@ -298,18 +309,19 @@ static enum MHD_Result send_made(struct MHD_Connection *connection, struct ks_te
                       err->message);
     }
     struct MHD_Response *response =
-        MHD_create_response_from_buffer_with_free_callback(text->len, text->ptr, free_bytes);
+        connection->http->create_response_from_buffer_with_free_callback(text->len, text->ptr,
+                                                                         free_bytes);
     if (!response) {
         ks_text_release(text);
         return MHD_NO;
     }
-    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-                                  "application/json; charset=utf-8");
+    (void)connection->http->add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                                "application/json; charset=utf-8");
     return queue(connection, MHD_HTTP_OK, response);
 }
 
 /* The text is the body, so that no part of it needs an escape. */
-static enum MHD_Result send_found(const struct ks_server *server, struct MHD_Connection *connection,
+static enum MHD_Result send_found(const struct ks_server *server, const struct exchange *connection,
                                   struct ks_str query, const struct request *request)
 {
     int64_t version = 0;
@@ -331,7 +343,7 @@ static enum MHD_Result send_found(const struct ks_server *server, struct MHD_Con
     return send_made(connection, &text, status, &err);
 }
 
-static enum MHD_Result send_tile(const struct ks_server *server, struct MHD_Connection *connection,
+static enum MHD_Result send_tile(const struct ks_server *server, const struct exchange *connection,
                                  struct ks_str query)
 {
     struct ks_request_tile wish;
@@ -368,7 +380,7 @@ static const struct {
     {"/api/memory", NULL, KS_PAGE_MEMORY},
 };
 
-static enum MHD_Result get(struct ks_server *server, struct MHD_Connection *connection,
+static enum MHD_Result get(struct ks_server *server, const struct exchange *connection,
                            const struct ks_request_target *target)
 {
     bool is_api = strncmp(target->path, "/api/", 5) == 0;
@@ -392,7 +404,7 @@ static enum MHD_Result get(struct ks_server *server, struct MHD_Connection *conn
     return refuse(connection, MHD_HTTP_NOT_FOUND, "There is nothing of this name.");
 }
 
-static enum MHD_Result route(struct ks_server *server, struct MHD_Connection *connection,
+static enum MHD_Result route(struct ks_server *server, const struct exchange *connection,
                              const char *method, const struct request *request)
 {
     struct ks_request_target target;
@@ -428,22 +440,24 @@ void *ks_answer_begin(void *user, const char *target, struct MHD_Connection *con
     return request;
 }
 
-static void set_deadline(struct MHD_Connection *connection, int64_t until_ms)
+static void set_deadline(const struct exchange *connection, int64_t until_ms)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const union MHD_ConnectionInfo *info = connection->http->get_connection_info(
+        connection->handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct ks_connection *own = info ? info->socket_context : NULL;
     if (own) {
         own->until_ms = until_ms;
     }
 }
 
-enum MHD_Result ks_answer(void *user, struct MHD_Connection *connection, const char *url,
+enum MHD_Result ks_answer(void *user, struct MHD_Connection *handle, const char *url,
                           const char *method, const char *version, const char *upload,
                           size_t *upload_size, void **request_at)
 {
     struct ks_server *server = user;
     struct request *request = *request_at;
+    const struct exchange exchange = {&server->http, handle};
+    const struct exchange *connection = &exchange;
     (void)url;
     (void)version;
     if (!request) {
@@ -474,12 +488,13 @@ enum MHD_Result ks_answer(void *user, struct MHD_Connection *connection, const c
     return route(server, connection, method, request);
 }
 
-void ks_answer_end(void *user, struct MHD_Connection *connection, void **request,
+void ks_answer_end(void *user, struct MHD_Connection *handle, void **request,
                    enum MHD_RequestTerminationCode why)
 {
-    (void)user;
+    const struct ks_server *server = user;
+    const struct exchange connection = {&server->http, handle};
     (void)why;
     ks_free(*request);
     *request = NULL;
-    set_deadline(connection, ks_server_now_ms() + KS_REQUEST_MS_MAX);
+    set_deadline(&connection, ks_server_now_ms() + KS_REQUEST_MS_MAX);
 }

@@ -21,13 +21,19 @@ enum {
 const char *ks_serve_library(void)
 {
     static char text[48];
-    (void)snprintf(text, sizeof(text), "libmicrohttpd %s", MHD_get_version());
+    struct ks_http_library http;
+    if (ks_http_library_load(&http, NULL) != KS_OK) {
+        return NULL;
+    }
+    (void)snprintf(text, sizeof(text), "libmicrohttpd %s", http.get_version());
     return text;
 }
 
 enum ks_status ks_serve_check(struct ks_err *err)
 {
-    return ks_page_can_write(err);
+    struct ks_http_library http;
+    KS_TRY(ks_page_can_write(err));
+    return ks_http_library_load(&http, err);
 }
 
 int64_t ks_server_now_ms(void)
@@ -50,7 +56,7 @@ static void on_connection(void *user, struct MHD_Connection *connection, void **
         return;
     }
     const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        server->http.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     *context =
         ks_connections_add(&server->connections, info ? info->connect_fd : -1, ks_server_now_ms());
 }
@@ -64,7 +70,8 @@ static void accept_all(struct ks_server *server, size_t index)
         if (fd < 0) {
             return;
         }
-        (void)MHD_add_connection(server->daemon, fd, (const struct sockaddr *)&address, size);
+        (void)server->http.add_connection(server->daemon, fd, (const struct sockaddr *)&address,
+                                          size);
     }
 }
 
@@ -73,7 +80,7 @@ static void accept_all(struct ks_server *server, size_t index)
 static int timeout_of(struct ks_server *server)
 {
     MHD_UNSIGNED_LONG_LONG ms = 0;
-    bool is_given = MHD_get_timeout(server->daemon, &ms) == MHD_YES;
+    bool is_given = server->http.get_timeout(server->daemon, &ms) == MHD_YES;
     return is_given && ms < LOOK_MS ? (int)ms : LOOK_MS;
 }
 
@@ -135,7 +142,7 @@ static void loop(struct ks_server *server, int daemon_fd, pid_t parent)
         }
         take_edition(server);
         ks_connections_expire(&server->connections, ks_server_now_ms());
-        (void)MHD_run(server->daemon);
+        (void)server->http.run(server->daemon);
     }
 }
 
@@ -144,7 +151,7 @@ static void loop(struct ks_server *server, int daemon_fd, pid_t parent)
 static enum ks_status start_daemon(struct ks_server *server, int *fd, struct ks_err *err)
 {
     const unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
-    server->daemon = MHD_start_daemon(
+    server->daemon = server->http.start_daemon(
         flags, 0, NULL, NULL, ks_answer, server, MHD_OPTION_URI_LOG_CALLBACK, ks_answer_begin,
         server, MHD_OPTION_NOTIFY_COMPLETED, ks_answer_end, server, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, server, MHD_OPTION_CONNECTION_LIMIT, (unsigned)KS_CONNECTIONS_MAX,
@@ -152,7 +159,8 @@ static enum ks_status start_daemon(struct ks_server *server, int *fd, struct ks_
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
-        server->daemon ? MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+        server->daemon ? server->http.get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)
+                       : NULL;
     if (!info) {
         return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot start the server: %s",
                        strerror(errno));
@@ -196,6 +204,7 @@ static void say_ready(const struct ks_server *server)
 static enum ks_status start(struct ks_server *server, int *daemon_fd, struct ks_err *err)
 {
     const struct ks_serve_options *options = server->options;
+    KS_TRY(ks_http_library_load(&server->http, err));
     KS_TRY(ks_secret_make(&server->token, err));
     KS_TRY(ks_secret_make(&server->session, err));
     KS_TRY(start_daemon(server, daemon_fd, err));
@@ -209,7 +218,7 @@ static void stop(struct ks_server *server)
 {
     ks_listener_close(&server->listener);
     if (server->daemon) {
-        MHD_stop_daemon(server->daemon);
+        server->http.stop_daemon(server->daemon);
     }
     ks_refresher_stop(&server->refresher);
     drop_previous(server);

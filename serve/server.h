@@ -2,16 +2,16 @@
 #ifndef KS_SERVE_SERVER_H
 #define KS_SERVE_SERVER_H
 
-#include <microhttpd.h>
-
 #include "serve/connections.h"
 #include "serve/edition.h"
+#include "serve/http_library.h"
 #include "serve/listener.h"
 #include "serve/refresher.h"
 #include "serve/request_check.h"
 
 struct ks_server {
     const struct ks_serve_options *options;
+    struct ks_http_library http;
     struct MHD_Daemon *daemon;
     struct ks_listener listener;
     struct ks_refresher refresher;
