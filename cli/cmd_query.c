@@ -7,6 +7,7 @@
 #include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "page_args.h"
 #include "progress_line.h"
 #include "trace_args.h"
 
@@ -224,9 +225,18 @@ static int run(const struct ks_cli_args *args)
     if (status != KS_EXIT_OK) {
         return status;
     }
+    struct ks_comparison *comparison = NULL;
+    if (ks_cli_given(args, "compare")) {
+        ks_cli_progress_stop();
+        status = ks_cli_compare_with(args, &report_options, report, &comparison);
+    }
     options.progress = report_options.progress;
-    status = write_rows(args, report, &options);
+    options.comparison = comparison;
+    if (status == KS_EXIT_OK) {
+        status = write_rows(args, report, &options);
+    }
     ks_cli_progress_stop(); /* also when there is no output to write to */
+    ks_comparison_close(comparison);
     ks_report_close(report);
     return status;
 }
@@ -273,6 +283,8 @@ const struct ks_cli_command ks_cmd_query = {
             KS_CLI_OPTION_NO_CACHE,
             {"group-by", 0, "WHAT", "shape",
              "Tell operators apart by the shapes of their inputs too, in fact_operators."},
+            {"compare", 0, "PATH", NULL,
+             "Fill the tables fact_compare_* with what an earlier run is compared by."},
             {"run", 0, "N", NULL, "Which run, counted from 1, when the files are of several."},
             {"window", 0, "N", NULL,
              "Which window of kscope run, counted from 1; else the latest of each process."},

@@ -5,6 +5,7 @@
 
 #include "message.h"
 #include "output.h"
+#include "page_args.h"
 #include "progress_line.h"
 #include "rules_args.h"
 #include "trace_args.h"
@@ -198,18 +199,21 @@ static int write_report(const struct ks_cli_args *args, const struct ks_report *
     return ks_cli_output_close(args, &output, written, &err);
 }
 
-/* The page comes first: it is what may fail, and the rest says that all is done. */
-static int write_page(const struct ks_cli_args *args, struct ks_report *report)
+/* The page, with what an earlier run is compared by. It comes first: it is what may fail, and the
+ * rest says that all is done. */
+static int write_page(const struct ks_cli_args *args, struct ks_report *report,
+                      const struct ks_report_options *options)
 {
-    int status = ks_cli_output_open(args, ks_cli_value(args, "html"), &output);
-    if (status != KS_EXIT_OK) {
-        return status;
+    struct ks_comparison *comparison = NULL;
+    int status = KS_EXIT_OK;
+    if (ks_cli_given(args, "compare")) {
+        status = ks_cli_compare_with(args, options, report, &comparison);
     }
-    const struct ks_page_options options = {0};
-    struct ks_err err = {.offset = KS_NO_OFFSET};
-    enum ks_status written =
-        ks_report_write_page(report, &options, ks_cli_output_write, &output, &err);
-    return ks_cli_output_close(args, &output, written, &err);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_page_write(args, report, comparison, &output);
+    }
+    ks_comparison_close(comparison);
+    return status;
 }
 
 /* PREFIX-steps.svg and so on. What the trace does not hold is said and left out; with none of them
@@ -247,32 +251,12 @@ static int write_pictures(const struct ks_cli_args *args, struct ks_report *repo
     return count > 0 ? KS_EXIT_OK : ks_cli_fail(args, &err, NULL);
 }
 
-static bool is_stdout(const char *path)
+static int check_compare(const struct ks_cli_args *args)
 {
-    return path && strcmp(path, "-") == 0;
-}
-
-/* Is a page possible at all, and does it overwrite neither an input nor meet the report on its
- * way? Asked before anything is read. */
-static int check_page(const struct ks_cli_args *args)
-{
-    struct ks_err err = {.offset = KS_NO_OFFSET};
-    const char *path = ks_cli_value(args, "html");
-    const char *output_path = ks_cli_value(args, "output");
-    if (!path) {
-        return KS_EXIT_OK;
-    }
-    if (ks_page_can_write(&err) != KS_OK) {
-        return ks_cli_fail(args, &err, NULL);
-    }
-    if (is_stdout(path) && (!output_path || is_stdout(output_path))) {
-        return ks_cli_usage_fail(args, "Cannot write page and report to standard output: give one "
-                                       "of them a file, --html FILE or --output FILE");
-    }
-    if (output_path && !is_stdout(path) && strcmp(path, output_path) == 0) {
-        return ks_cli_usage_fail(args, "Cannot write page and report to one file: %s", path);
-    }
-    return ks_cli_check_file(args, path);
+    return ks_cli_given(args, "compare") && !ks_cli_given(args, "html")
+               ? ks_cli_usage_fail(args, "Cannot use --compare without --html: kscope diff shows "
+                                         "two runs as text")
+               : ks_cli_page_check(args);
 }
 
 static int report_on(const struct ks_cli_args *args, struct ks_report_options *options,
@@ -286,7 +270,7 @@ static int report_on(const struct ks_cli_args *args, struct ks_report_options *o
     }
     status = ks_cli_rules_run(args, report, rules, options->progress);
     if (status == KS_EXIT_OK && ks_cli_given(args, "html")) {
-        status = write_page(args, report);
+        status = write_page(args, report, options);
     }
     if (status == KS_EXIT_OK && ks_cli_given(args, "svg")) {
         status = write_pictures(args, report);
@@ -313,7 +297,7 @@ static int run(const struct ks_cli_args *args)
         status = read_style(args, &style);
     }
     if (status == KS_EXIT_OK) {
-        status = check_page(args);
+        status = check_compare(args);
     }
     if (status == KS_EXIT_OK) {
         status = ks_cli_check_target(args);
@@ -370,6 +354,8 @@ const struct ks_cli_command ks_cmd_report = {
             {"html", 0, "FILE", NULL,
              "Also write all of it as a page, with timeline and flame graph: one file that works "
              "offline."},
+            {"compare", 0, "PATH", NULL,
+             "On the page, also compare the run with an earlier one: a trace or a folder."},
             {"svg", 0, "PREFIX", NULL,
              "Also draw PREFIX-steps.svg, PREFIX-idle.svg and PREFIX-memory.svg, for papers and "
              "comments."},

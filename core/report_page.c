@@ -17,6 +17,7 @@ enum { ROWS_DEFAULT = 1000 };
 struct work {
     bool is_page;
     size_t row_limit;
+    const struct ks_comparison *comparison;
     enum ks_picture picture;
 };
 
@@ -36,7 +37,9 @@ static enum ks_status write_work(const struct work *work, const struct ks_view *
                                  ks_write_cb write, void *user, struct ks_err *err)
 {
     if (work->is_page) {
-        return ks_page_write(view, work->row_limit, write, user, err);
+        struct ks_view compared = *view;
+        compared.comparison = work->comparison;
+        return ks_page_write(&compared, work->row_limit, write, user, err);
     }
     switch (work->picture) {
     case KS_PICTURE_STEPS: return ks_picture_steps(view, write, user, err);
@@ -74,7 +77,10 @@ enum ks_status ks_report_write_page(struct ks_report *report, const struct ks_pa
                                     ks_write_cb write, void *user, struct ks_err *err)
 {
     const struct work work = {
-        .is_page = true, .row_limit = options->row_limit > 0 ? options->row_limit : ROWS_DEFAULT};
+        .is_page = true,
+        .row_limit = options->row_limit > 0 ? options->row_limit : ROWS_DEFAULT,
+        .comparison = options->comparison,
+    };
     return write_or_reread(report, &work, write, user, err);
 }
 

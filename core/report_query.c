@@ -69,7 +69,9 @@ static enum ks_status write_once(const struct ks_view *view, const struct ks_que
     *result = (struct ks_query_result){0};
     ks_progress_enter(options->progress, KS_STAGE_QUERY);
     ks_arena_init(&arena);
-    enum ks_status status = open_query(view, &limits, &arena, &query, err);
+    struct ks_view compared = *view; // outlives the query
+    compared.comparison = options->comparison;
+    enum ks_status status = open_query(&compared, &limits, &arena, &query, err);
     if (status == KS_OK) {
         status = run(query, options, ks_counted_write, counted, result, err);
     }

@@ -84,6 +84,8 @@ GENERATED = {"kscope_build.h"}
 PYTHON_HEAVY = {
     "torch": ("python/kinetoscope/torch/", "python/kinetoscope/hf/"),
     "transformers": ("python/kinetoscope/hf/",),
+    "lightning": ("python/kinetoscope/lightning/",),
+    "pytorch_lightning": ("python/kinetoscope/lightning/",),
 }
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+(?:"([^"]+)"|<([^>]+)>)', re.M)

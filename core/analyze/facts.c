@@ -151,6 +151,60 @@ enum ks_status ks_facts_compute_with(const struct ks_trace *trace, const struct 
     return status;
 }
 
+/* ------------------------------------------------------------------ steps that count */
+
+bool ks_step_counts(const struct ks_facts *facts, const struct ks_step *step)
+{
+    return step->is_complete || facts->complete_step_count == 0;
+}
+
+/* The steps that count, as if no others had been kept. */
+static enum ks_status keep_counting(const struct ks_facts *facts, struct ks_facts *out,
+                                    struct ks_err *err)
+{
+    out->steps = ks_new(&out->arena, struct ks_step, facts->step_count + 1);
+    out->step_ranges = ks_new(&out->arena, struct ks_step_range, facts->source_count + 1);
+    if (!out->steps || !out->step_ranges) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep steps: count=%zu",
+                       facts->step_count);
+    }
+    for (size_t source = 0; facts->step_ranges && source < facts->source_count; source++) {
+        struct ks_step_range range = facts->step_ranges[source];
+        out->step_ranges[source].begin = out->step_count;
+        for (size_t i = range.begin; i < range.end; i++) {
+            if (ks_step_counts(facts, &facts->steps[i])) {
+                out->steps[out->step_count++] = facts->steps[i];
+            }
+        }
+        out->step_ranges[source].end = out->step_count;
+    }
+    return KS_OK;
+}
+
+enum ks_status ks_facts_count_work(const struct ks_facts *facts, bool group_by_shape,
+                                   struct ks_facts *out, struct ks_err *err)
+{
+    ks_arena_init(&out->arena);
+    out->trace = facts->trace;
+    out->scope = facts->scope;
+    out->scope.group_by_shape = group_by_shape;
+    out->scope.step_range_given = true; // rows outside of the kept steps count nowhere
+    out->source_count = facts->source_count;
+    out->has_memory = facts->has_memory;
+    out->has_shapes = facts->has_shapes;
+    KS_TRY(keep_counting(facts, out, err));
+    struct ks_analyzer analyzer;
+    enum ks_status status = analyzer_init(&analyzer, out, &out->arena, NULL, err);
+    if (status == KS_OK) {
+        status = ks_kernels_compute(&analyzer, err);
+    }
+    if (status == KS_OK) {
+        status = ks_operators_compute(&analyzer, err);
+    }
+    analyzer_release(&analyzer);
+    return status;
+}
+
 void ks_facts_release(struct ks_facts *facts)
 {
     ks_arena_release(&facts->arena);

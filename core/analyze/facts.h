@@ -732,7 +732,15 @@ struct ks_facts_help {
 enum ks_status ks_facts_compute_with(const struct ks_trace *trace, const struct ks_scope *scope,
                                      const struct ks_facts_help *help, struct ks_facts *facts,
                                      struct ks_err *err) KS_MUST_CHECK;
+/* Operators and kernels of the steps of `facts` that count (ks_step_counts) and of nothing else:
+ * what two recordings are compared by. All other facts in `out`, zeroed before, are of no use;
+ * release it also after an error. */
+enum ks_status ks_facts_count_work(const struct ks_facts *facts, bool group_by_shape,
+                                   struct ks_facts *out, struct ks_err *err) KS_MUST_CHECK;
 void ks_facts_release(struct ks_facts *facts);
+
+/* Does the step count in means and shares? Cut ones do only when there is no other. */
+bool ks_step_counts(const struct ks_facts *facts, const struct ks_step *step);
 
 /* What torch calls the row: its name, or "ProfilerStep*". */
 struct ks_str ks_operator_label(const struct ks_facts *facts, const struct ks_operator_fact *op);

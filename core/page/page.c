@@ -76,6 +76,19 @@ static enum ks_status put_block(struct ks_sink *sink, const struct ks_page_conte
         &block, ks_page_content_write(content, part, ks_data_block_write, &block, err), err);
 }
 
+/* Only when there is an earlier run: the view is there when the block is. */
+static enum ks_status put_comparison(struct ks_sink *sink, const struct ks_page_content *content,
+                                     struct ks_err *err)
+{
+    struct ks_data_block block;
+    if (!content->view->comparison) {
+        return KS_OK;
+    }
+    KS_TRY(ks_data_block_begin(&block, sink, "compare", false, err));
+    return ks_data_block_end(
+        &block, ks_page_content_write_comparison(content, ks_data_block_write, &block, err), err);
+}
+
 static enum ks_status put_page(struct ks_sink *sink, const struct ks_page_content *content,
                                struct ks_err *err)
 {
@@ -84,6 +97,7 @@ static enum ks_status put_page(struct ks_sink *sink, const struct ks_page_conten
     for (unsigned part = KS_PAGE_REPORT; part <= KS_PAGE_MEMORY; part++) {
         KS_TRY(put_block(sink, content, part, err));
     }
+    KS_TRY(put_comparison(sink, content, err));
     put_script(sink);
     return ks_sink_finish(sink, err);
 }

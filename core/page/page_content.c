@@ -5,7 +5,8 @@
 
 enum {
     REPORT_BYTES_MAX = 5 * 1024 * 1024, /* of 20 MB for the page, whatever the input */
-    REPORT_TEXT_MAX = 4096,             /* of one string; no list holds a longer one of ours */
+    COMPARISON_BYTES_MAX = 2 * 1024 * 1024,
+    REPORT_TEXT_MAX = 4096, /* of one string; no list holds a longer one of ours */
 };
 
 static bool count_bytes(void *user, const char *bytes, size_t size)
@@ -28,6 +29,20 @@ static enum ks_status fit_report(struct ks_page_content *c, struct ks_err *err)
     }
 }
 
+static enum ks_status fit_comparison(struct ks_page_content *c, struct ks_err *err)
+{
+    struct ks_report_style *style = &c->comparison_style;
+    for (; c->view->comparison; style->row_limit /= 2) {
+        size_t size = 0;
+        KS_TRY(ks_comparison_write_json_in_page(c->view->comparison, style, REPORT_TEXT_MAX,
+                                                count_bytes, &size, err));
+        if (size <= COMPARISON_BYTES_MAX || style->row_limit <= 1) {
+            return KS_OK;
+        }
+    }
+    return KS_OK;
+}
+
 static enum ks_status gather_memory(struct ks_page_content *c, struct ks_err *err)
 {
     const struct ks_page_timeline *timeline = &c->timeline;
@@ -40,10 +55,12 @@ enum ks_status ks_page_content_init(struct ks_page_content *content, const struc
 {
     *content = (struct ks_page_content){
         .view = view, .style = {.format = KS_REPORT_JSON, .row_limit = row_limit}};
+    content->comparison_style = content->style;
     KS_TRY(ks_page_timeline_init(&content->timeline, view, rows, err));
     KS_TRY(ks_page_flames_init(&content->flames, view, err));
     KS_TRY(gather_memory(content, err));
-    return fit_report(content, err);
+    KS_TRY(fit_report(content, err));
+    return fit_comparison(content, err);
 }
 
 void ks_page_content_release(struct ks_page_content *content)
@@ -87,4 +104,11 @@ enum ks_status ks_page_content_write(const struct ks_page_content *content, enum
     }
     return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot write part of a page: number=%d",
                    (int)part);
+}
+
+enum ks_status ks_page_content_write_comparison(const struct ks_page_content *content,
+                                                ks_write_cb write, void *user, struct ks_err *err)
+{
+    return ks_comparison_write_json_in_page(content->view->comparison, &content->comparison_style,
+                                            REPORT_TEXT_MAX, write, user, err);
 }

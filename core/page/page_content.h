@@ -10,6 +10,7 @@
 struct ks_page_content {
     const struct ks_view *view;
     struct ks_report_style style;
+    struct ks_report_style comparison_style;
     struct ks_page_timeline timeline;
     struct ks_page_flames flames;
     struct ks_page_curves memory;
@@ -27,6 +28,11 @@ const char *ks_page_content_id(enum ks_page_part part);
 size_t ks_page_content_size(const struct ks_page_content *content, enum ks_page_part part);
 enum ks_status ks_page_content_write(const struct ks_page_content *content, enum ks_page_part part,
                                      ks_write_cb write, void *user, struct ks_err *err)
+    KS_MUST_CHECK;
+
+/* The comparison with an earlier run, which the view must have. */
+enum ks_status ks_page_content_write_comparison(const struct ks_page_content *content,
+                                                ks_write_cb write, void *user, struct ks_err *err)
     KS_MUST_CHECK;
 
 #endif

@@ -122,9 +122,13 @@ static const char *meaning_of(struct ks_arena *arena, const struct ks_list *list
                               const struct ks_column *column)
 {
     bool is_steps = list == &ks_list_idle || list == &ks_list_phases;
+    size_t prefix = strlen("compare_");
     const char *path = is_steps ? ks_list_steps.name : list->name;
     char text[MEANING_SIZE];
-    if (column->places & KS_COLUMN_JSON) {
+    if (strncmp(list->name, "compare_", prefix) == 0) {
+        snprintf(text, sizeof(text), "`%s[].%s` of `kscope diff`", list->name + prefix,
+                 column->key);
+    } else if (column->places & KS_COLUMN_JSON) {
         snprintf(text, sizeof(text), "`%s%s.%s`", path, list == &ks_list_links ? "" : "[]",
                  column->key);
     } else {
@@ -188,14 +192,20 @@ static bool describe(const struct ks_list *list, const struct ks_view *view, str
 enum ks_status ks_list_tables(const struct ks_view *view, struct ks_arena *arena,
                               const struct ks_row_table **out, size_t *count, struct ks_err *err)
 {
-    size_t lists = 0;
-    while (ks_list_at(lists)) {
+    size_t of_report = 0;
+    while (ks_list_at(of_report)) {
+        of_report++;
+    }
+    size_t lists = of_report;
+    while (ks_list_compare_at(lists - of_report)) {
         lists++;
     }
     struct ks_row_table *tables = ks_new(arena, struct ks_row_table, lists);
     bool is_good = tables != NULL;
     for (size_t i = 0; i < lists && is_good; i++) {
-        is_good = describe(ks_list_at(i), view, arena, &tables[i]);
+        const struct ks_list *list =
+            i < of_report ? ks_list_at(i) : ks_list_compare_at(i - of_report);
+        is_good = describe(list, view, arena, &tables[i]);
     }
     if (!is_good) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot describe tables: no memory");

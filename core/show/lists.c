@@ -1,6 +1,7 @@
 #include "show/lists.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -60,10 +61,74 @@ struct ks_cell ks_list_cell(const struct ks_list *list, const struct ks_column *
     case KS_FIELD_REAL: return ks_cell_real(*(const double *)(const void *)member);
     case KS_FIELD_BOOL: return ks_cell_bool(*(const bool *)member);
     case KS_FIELD_ID: return ks_cell_id(view, *(const struct ks_strid *)(const void *)member);
-    case KS_FIELD_TEXT: break; // only `cell` gives it
+    case KS_FIELD_TEXT: {
+        struct ks_str text = *(const struct ks_str *)(const void *)member;
+        return text.ptr ? ks_cell_text(text) : (struct ks_cell){0};
+    }
     }
     return (struct ks_cell){0};
 }
+
+/* ------------------------------------------------------------------ rows as JSON */
+
+enum { PARENT_SIZE = 64 };
+
+/* Length of what stands before the dot of a key, 0 without one. */
+static size_t parent_len(const char *key)
+{
+    const char *dot = strchr(key, '.');
+    return dot ? (size_t)(dot - key) : 0;
+}
+
+static bool is_written(const struct ks_column *column, const struct ks_view *view)
+{
+    return (column->places & KS_COLUMN_JSON) && (!column->is_there || column->is_there(view));
+}
+
+static void write_columns(struct ks_json *json, const struct ks_list *list,
+                          const struct ks_view *view, size_t row, ks_list_null_cb is_null,
+                          void *user)
+{
+    const char *open = NULL; /* key whose parent is an open object */
+    for (const struct ks_column *column = list->columns; column->key; column++) {
+        if (!is_written(column, view)) {
+            continue;
+        }
+        size_t len = parent_len(column->key);
+        bool is_same = open && len == parent_len(open) && memcmp(open, column->key, len) == 0;
+        if (open && !is_same) {
+            ks_json_object_end(json);
+            open = NULL;
+        }
+        if (len > 0 && !open) {
+            char parent[PARENT_SIZE];
+            snprintf(parent, sizeof(parent), "%.*s", (int)len, column->key);
+            ks_json_object_begin(json, parent);
+            open = column->key;
+        }
+        struct ks_cell cell = ks_list_cell(list, column, view, row);
+        ks_cell_write(json, len > 0 ? column->key + len + 1 : column->key, &cell);
+        if (cell.kind == KS_CELL_NULL && column->reason) {
+            is_null(user, column);
+        }
+    }
+    if (open) {
+        ks_json_object_end(json);
+    }
+}
+
+void ks_list_write_row(struct ks_json *json, const struct ks_list *list, const char *key,
+                       const struct ks_view *view, size_t row, ks_list_null_cb is_null, void *user)
+{
+    ks_json_object_begin(json, key);
+    write_columns(json, list, view, row, is_null, user);
+    if (list->write_more) {
+        list->write_more(view, row, json);
+    }
+    ks_json_object_end(json);
+}
+
+/* ------------------------------------------------------------------ sort keys */
 
 /* "dur" means "dur_ns". */
 static bool key_means(const char *key, const char *word)

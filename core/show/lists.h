@@ -24,6 +24,8 @@ enum ks_cell_unit {
     KS_CELL_SHARE,
     KS_CELL_RATE,
     KS_CELL_FLOPS,
+    KS_CELL_TIME_CHANGE, /* with a sign, as the next one */
+    KS_CELL_BYTES_CHANGE,
     KS_CELL_NAME,   /* takes the width that is left, loses its middle */
     KS_CELL_KERNEL, /* the same for C++ names */
 };
@@ -127,5 +129,21 @@ extern const struct ks_list ks_list_steps, ks_list_phases, ks_list_idle;
 extern const struct ks_list ks_list_devices, ks_list_streams;
 extern const struct ks_list ks_list_syncs, ks_list_copy_sites, ks_list_places;
 extern const struct ks_list ks_list_findings, ks_list_inputs;
+
+/* The lists of a comparison: rows are those of view->comparison, which may be NULL. They are no
+ * tables of a report. */
+extern const struct ks_list ks_list_compare_recording, ks_list_compare_parts;
+extern const struct ks_list ks_list_compare_operators, ks_list_compare_kernels;
+extern const struct ks_list ks_list_compare_memory, ks_list_compare_findings;
+
+/* The index-th of them; NULL past the last. Their names begin with "compare_". */
+const struct ks_list *ks_list_compare_at(size_t index);
+
+/* Called for cells that are null. */
+typedef void (*ks_list_null_cb)(void *user, const struct ks_column *column);
+
+/* Writes a row as a JSON object; neighbours "a.x" and "a.y" become a {x, y}. */
+void ks_list_write_row(struct ks_json *json, const struct ks_list *list, const char *key,
+                       const struct ks_view *view, size_t row, ks_list_null_cb is_null, void *user);
 
 #endif

@@ -26,6 +26,24 @@ enum ks_status ks_report_write_table(const struct ks_view *view,
                                      const struct ks_report_style *style, ks_write_cb write,
                                      void *user, struct ks_err *err) KS_MUST_CHECK;
 
+struct ks_list;
+/* Any list as text: style->table counts for nothing, style->sort must be one of its keys. */
+enum ks_status ks_report_write_list(const struct ks_view *view, const struct ks_list *list,
+                                    const struct ks_report_style *style, ks_write_cb write,
+                                    void *user, struct ks_err *err) KS_MUST_CHECK;
+
+/* A comparison as one document (docs/diff.schema.json), as part of a page, and as text. */
+enum ks_status ks_comparison_write_json(const struct ks_comparison *comparison,
+                                        const struct ks_report_style *style, ks_write_cb write,
+                                        void *user, struct ks_err *err) KS_MUST_CHECK;
+enum ks_status ks_comparison_write_json_in_page(const struct ks_comparison *comparison,
+                                                const struct ks_report_style *style, size_t len_max,
+                                                ks_write_cb write, void *user, struct ks_err *err)
+    KS_MUST_CHECK;
+enum ks_status ks_comparison_write_screen(const struct ks_comparison *comparison,
+                                          const struct ks_report_style *style, ks_write_cb write,
+                                          void *user, struct ks_err *err) KS_MUST_CHECK;
+
 /* Verdict, steps, findings and checks as GitHub-flavoured Markdown. */
 enum ks_status ks_report_write_markdown(const struct ks_view *view, ks_write_cb write, void *user,
                                         struct ks_err *err) KS_MUST_CHECK;

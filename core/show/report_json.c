@@ -45,56 +45,23 @@ static void add_reason(struct document *doc, const char *list, const char *key, 
 
 /* ------------------------------------------------------------------ rows of lists */
 
-/* Length of what stands before the dot of a key, 0 without one. */
-static size_t parent_len(const char *key)
-{
-    const char *dot = strchr(key, '.');
-    return dot ? (size_t)(dot - key) : 0;
-}
+/* Whose reasons are noted. */
+struct row_of {
+    struct document *doc;
+    const char *list_path;
+};
 
-/* Writes the columns of a row; neighbours "a.x" and "a.y" become a {x, y}. */
-static void write_columns(struct document *doc, const struct ks_list *list, size_t row,
-                          const char *list_path)
+static void note_null(void *user, const struct ks_column *column)
 {
-    struct ks_json *json = &doc->json;
-    const char *open = NULL; /* key whose parent is an open object */
-    for (const struct ks_column *column = list->columns; column->key; column++) {
-        if (!(column->places & KS_COLUMN_JSON) ||
-            (column->is_there && !column->is_there(doc->view))) {
-            continue;
-        }
-        size_t len = parent_len(column->key);
-        bool is_same = open && len == parent_len(open) && memcmp(open, column->key, len) == 0;
-        if (open && !is_same) {
-            ks_json_object_end(json);
-            open = NULL;
-        }
-        if (len > 0 && !open) {
-            char parent[PATH_SIZE];
-            snprintf(parent, sizeof(parent), "%.*s", (int)len, column->key);
-            ks_json_object_begin(json, parent);
-            open = column->key;
-        }
-        struct ks_cell cell = ks_list_cell(list, column, doc->view, row);
-        ks_cell_write(json, len > 0 ? column->key + len + 1 : column->key, &cell);
-        if (cell.kind == KS_CELL_NULL && column->reason) {
-            add_reason(doc, list_path, column->key, column->reason);
-        }
-    }
-    if (open) {
-        ks_json_object_end(json);
-    }
+    const struct row_of *row = user;
+    add_reason(row->doc, row->list_path, column->key, column->reason);
 }
 
 static void write_row(struct document *doc, const struct ks_list *list, const char *key, size_t row,
                       const char *list_path)
 {
-    ks_json_object_begin(&doc->json, key);
-    write_columns(doc, list, row, list_path);
-    if (list->write_more) {
-        list->write_more(doc->view, row, &doc->json);
-    }
-    ks_json_object_end(&doc->json);
+    struct row_of of = {doc, list_path};
+    ks_list_write_row(&doc->json, list, key, doc->view, row, note_null, &of);
 }
 
 /* Rows to write of `total`, noting what is left out. */

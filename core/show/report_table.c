@@ -45,6 +45,15 @@ static bool is_name(const struct ks_column *column)
 
 /* ------------------------------------------------------------------ cells */
 
+static struct ks_unit_text with_sign(struct ks_unit_text text, int64_t value)
+{
+    struct ks_unit_text signed_text = text;
+    if (value > 0) {
+        snprintf(signed_text.text, sizeof(signed_text.text), "+%.30s", text.text);
+    }
+    return signed_text;
+}
+
 static struct ks_unit_text number_text(const struct ks_column *column, const struct ks_cell *cell)
 {
     double real = cell->kind == KS_CELL_REAL ? cell->real : (double)cell->number;
@@ -56,6 +65,8 @@ static struct ks_unit_text number_text(const struct ks_column *column, const str
     case KS_CELL_BYTES: return ks_units_bytes(whole);
     case KS_CELL_SHARE: return ks_units_share(real);
     case KS_CELL_RATE: return ks_units_rate(real);
+    case KS_CELL_TIME_CHANGE: return with_sign(ks_units_time(whole), whole);
+    case KS_CELL_BYTES_CHANGE: return with_sign(ks_units_bytes(whole), whole);
     case KS_CELL_FLOPS: return whole ? ks_units_flops(real) : (struct ks_unit_text){"-"};
     default: break;
     }
@@ -333,14 +344,11 @@ static enum ks_status write_rows(struct table *table, ks_write_cb write, void *u
                              "stopped");
 }
 
-enum ks_status ks_report_write_table(const struct ks_view *view,
-                                     const struct ks_report_style *style, ks_write_cb write,
-                                     void *user, struct ks_err *err)
+enum ks_status ks_report_write_list(const struct ks_view *view, const struct ks_list *list,
+                                    const struct ks_report_style *style, ks_write_cb write,
+                                    void *user, struct ks_err *err)
 {
-    KS_TRY(ks_report_check_style(style, err));
-    struct table table = {.view = view,
-                          .style = style,
-                          .list = ks_list_find(style->table ? style->table : "operators")};
+    struct table table = {.view = view, .style = style, .list = list};
     const char *sort = style->sort ? style->sort : table.list->sort;
     table.sort = sort ? ks_list_sort_column(table.list, sort) : NULL;
     table.order = ks_list_order(table.list, view, table.sort);
@@ -358,6 +366,15 @@ enum ks_status ks_report_write_table(const struct ks_view *view,
     ks_text_release(&table.text);
     ks_free(table.order);
     return status;
+}
+
+enum ks_status ks_report_write_table(const struct ks_view *view,
+                                     const struct ks_report_style *style, ks_write_cb write,
+                                     void *user, struct ks_err *err)
+{
+    KS_TRY(ks_report_check_style(style, err));
+    const struct ks_list *list = ks_list_find(style->table ? style->table : "operators");
+    return ks_report_write_list(view, list, style, write, user, err);
 }
 
 /* ------------------------------------------------------------------ the style */

@@ -18,7 +18,7 @@ struct ks_str ks_view_str(const struct ks_view *view, struct ks_strid id)
 
 bool ks_view_step_counts(const struct ks_view *view, const struct ks_step *step)
 {
-    return step->is_complete || view->facts->complete_step_count == 0;
+    return ks_step_counts(view->facts, step);
 }
 
 int64_t ks_view_step_ns(const struct ks_view *view)
@@ -110,6 +110,20 @@ const char *ks_view_severity(enum ks_severity severity)
     static const char *const words[] = {"low", "medium", "high"};
     KS_ASSERT((size_t)severity < KS_COUNT_OF(words));
     return words[severity];
+}
+
+const char *ks_view_step_verdict(enum ks_step_verdict verdict)
+{
+    static const char *const words[] = {"cannot_tell", "no_difference", "faster", "slower"};
+    KS_ASSERT((size_t)verdict < KS_COUNT_OF(words));
+    return words[verdict];
+}
+
+const char *ks_view_compare_state(enum ks_compare_state state)
+{
+    static const char *const words[] = {"both", "new", "gone"};
+    KS_ASSERT((size_t)state < KS_COUNT_OF(words));
+    return words[state];
 }
 
 const char *ks_view_finding_title(const struct ks_finding *finding)

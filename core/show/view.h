@@ -5,6 +5,7 @@
 
 #include "advise/findings.h"
 #include "advise/opportunities.h"
+#include "compare/comparison.h"
 
 struct ks_view {
     const struct ks_trace *trace;
@@ -15,6 +16,7 @@ struct ks_view {
     size_t path_count;
     const char *cgroup; /* limits of the control group and what they did; NULL: not known */
     bool is_throttled;  /* they held the program back */
+    const struct ks_comparison *comparison; /* of an earlier run with this one; NULL: none */
 };
 
 /* Does the step count in means and shares? Cut ones do only when there is no other. */
@@ -38,6 +40,8 @@ const char *ks_view_status(enum ks_source_status status);
 const char *ks_view_impact(enum ks_impact impact);
 const char *ks_view_confidence(enum ks_confidence confidence);
 const char *ks_view_severity(enum ks_severity severity);
+const char *ks_view_step_verdict(enum ks_step_verdict verdict);
+const char *ks_view_compare_state(enum ks_compare_state state);
 const char *ks_view_finding_title(const struct ks_finding *finding);
 
 #endif

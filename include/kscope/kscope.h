@@ -158,9 +158,13 @@ KS_API KS_MUST_CHECK enum ks_status ks_report_write(const struct ks_report *repo
                                                     ks_write_cb write, void *user,
                                                     struct ks_err *err);
 
+struct ks_comparison;
+
 /* Zero means the default everywhere. */
 struct ks_page_options {
     size_t row_limit; /* rows of each list; 0: 1,000. Fewer, when names are so long that it needs */
+    /* Also shown, in a view of its own: the report is the later one of the two. NULL: none. */
+    const struct ks_comparison *comparison;
 };
 
 /* Can this build write pages? Looks at no report, so that it can be asked before a long read.
@@ -284,6 +288,36 @@ KS_API KS_MUST_CHECK enum ks_status ks_explain_write(const char *id, bool colour
 KS_API KS_MUST_CHECK enum ks_status ks_error_write_json(const struct ks_err *failure,
                                                         const char *where, ks_write_cb write,
                                                         void *user, struct ks_err *err);
+
+/* ------------------------------------------------------------------ comparing two reports */
+
+/* What the step times of two runs say of B, the later one. */
+enum ks_step_verdict {
+    KS_STEP_VERDICT_CANNOT_TELL,
+    KS_STEP_VERDICT_NO_DIFFERENCE,
+    KS_STEP_VERDICT_FASTER,
+    KS_STEP_VERDICT_SLOWER,
+};
+
+/* Compares the run of `a` with that of `b`, which was made later: steps, operators, kernels, memory
+ * and findings (docs/diff.md). On success `*out` is to be closed with ks_comparison_close; it needs
+ * the reports no more. `a` and `b` may be the same. Errors: KS_ERR_NOMEM, KS_ERR_IO, KS_ERR_FORMAT
+ * (a trace can no longer be read). */
+KS_API KS_MUST_CHECK enum ks_status ks_comparison_open(struct ks_report *a, struct ks_report *b,
+                                                       struct ks_comparison **out,
+                                                       struct ks_err *err);
+KS_API void ks_comparison_close(struct ks_comparison *comparison); /* NULL is fine */
+
+/* Is B faster? */
+KS_API enum ks_step_verdict ks_comparison_verdict(const struct ks_comparison *comparison);
+
+/* Writes it: of `style` count `format` (KS_REPORT_SCREEN or KS_REPORT_JSON), `row_limit` (0: 10
+ * rows on the screen), `colour`, `ascii` and `width`. Errors: KS_ERR_USAGE (another format),
+ * KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_comparison_write(const struct ks_comparison *comparison,
+                                                        const struct ks_report_style *style,
+                                                        ks_write_cb write, void *user,
+                                                        struct ks_err *err);
 
 /* ------------------------------------------------------------------ files for other programs */
 
@@ -435,6 +469,7 @@ struct ks_query_options {
     const char *sql; /* one SELECT over the tables of docs/query.md */
     size_t sql_size;
     struct ks_query_style style;
+    const struct ks_comparison *comparison; /* fills the tables fact_compare_*; NULL: empty ones */
     /* Memory that SQLite may take; 0: any. SQLite's own limit is one for the whole process, so it
      * holds for other users of SQLite too while this query runs. */
     uint64_t bytes_max;

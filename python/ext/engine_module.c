@@ -15,6 +15,10 @@ static PyMethodDef functions[] = {
      "advise(*, batches=..., batch_s=..., transform_s=..., workers=..., total_s=..., "
      "device_s=..., memory_percent=..., gpu_free_share=...)\n--\n\n"
      "[(id, sentence)]: what such numbers allow to say. NaN: not known."},
+    {"write_comparison", (PyCFunction)(void (*)(void))ks_py_write_comparison,
+     METH_VARARGS | METH_KEYWORDS,
+     "write_comparison(comparison, format, *, limit=0, width=0)\n--\n\n"
+     "What Report.compare() gave as text: screen or json."},
     {0},
 };
 

@@ -12,5 +12,6 @@ int ks_timed_call_add_to(PyObject *module);
 PyObject *ks_py_summarize(PyObject *module, PyObject *values);
 PyObject *ks_py_slope(PyObject *module, PyObject *arguments);
 PyObject *ks_py_advise(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *ks_py_write_comparison(PyObject *module, PyObject *arguments, PyObject *keywords);
 
 #endif

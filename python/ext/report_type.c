@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "column_values.h"
+#include "comparison_capsule.h"
 #include "engine_errors.h"
 #include "text_buffer.h"
 
@@ -187,11 +188,18 @@ static PyObject *query(struct report_object *self, PyObject *arguments)
 {
     const char *sql;
     Py_ssize_t size;
-    if (!PyArg_ParseTuple(arguments, "s#:query", &sql, &size)) {
+    PyObject *capsule = NULL;
+    const struct ks_comparison *comparison = NULL;
+    if (!PyArg_ParseTuple(arguments, "s#|O:query", &sql, &size, &capsule) ||
+        !ks_comparison_capsule_get(capsule, &comparison)) {
         return NULL;
     }
     struct ks_query_options options = {
-        .sql = sql, .sql_size = (size_t)size, .style = {.format = KS_QUERY_JSON}};
+        .sql = sql,
+        .sql_size = (size_t)size,
+        .style = {.format = KS_QUERY_JSON},
+        .comparison = comparison,
+    };
     struct ks_query_result result = {0};
     struct ks_text_buffer text = {0};
     struct ks_err err = {0};
@@ -259,27 +267,30 @@ static enum ks_status export_to(struct ks_report *report, const struct ks_export
                : write_path(report, write_export, options, path, err);
 }
 
-static enum ks_status page_to(struct ks_report *report, const char *path, struct ks_err *err)
+static enum ks_status page_to(struct ks_report *report, const struct ks_comparison *comparison,
+                              const char *path, struct ks_err *err)
 {
-    static const struct ks_page_options defaults;
+    const struct ks_page_options options = {.comparison = comparison};
     enum ks_status status = ks_page_can_write(err);
-    return status == KS_OK ? write_path(report, write_page, &defaults, path, err) : status;
+    return status == KS_OK ? write_path(report, write_page, &options, path, err) : status;
 }
 
 static PyObject *html(struct report_object *self, PyObject *arguments)
 {
     PyObject *path = NULL;
-    if (!PyArg_ParseTuple(arguments, "O&:html", PyUnicode_FSConverter, &path)) {
+    PyObject *capsule = NULL;
+    const struct ks_comparison *comparison = NULL;
+    if (!PyArg_ParseTuple(arguments, "O&|O:html", PyUnicode_FSConverter, &path, &capsule)) {
         return NULL;
     }
-    if (!begin_use(self)) {
+    if (!ks_comparison_capsule_get(capsule, &comparison) || !begin_use(self)) {
         Py_DECREF(path);
         return NULL;
     }
     struct ks_err err = {0};
     enum ks_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = page_to(self->report, PyBytes_AS_STRING(path), &err);
+    status = page_to(self->report, comparison, PyBytes_AS_STRING(path), &err);
     Py_END_ALLOW_THREADS;
     self->is_busy = false;
     Py_DECREF(path);
@@ -317,6 +328,31 @@ static PyObject *export_file(struct report_object *self, PyObject *arguments, Py
     self->is_busy = false;
     Py_DECREF(path);
     return status == KS_OK ? Py_NewRef(Py_None) : ks_engine_raise(&err);
+}
+
+/* ------------------------------------------------------------------ comparing */
+
+static PyObject *compare(struct report_object *self, PyObject *other)
+{
+    if (!Py_IS_TYPE(other, Py_TYPE(self))) {
+        return ks_engine_refuse(PyExc_TypeError, "this is no Report");
+    }
+    struct report_object *before = (struct report_object *)other;
+    if (!begin_use(self)) {
+        return NULL;
+    }
+    if (before != self && !begin_use(before)) {
+        self->is_busy = false;
+        return NULL;
+    }
+    struct ks_comparison *comparison = NULL;
+    struct ks_err err = {0};
+    enum ks_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = ks_comparison_open(before->report, self->report, &comparison, &err);
+    Py_END_ALLOW_THREADS;
+    self->is_busy = before->is_busy = false;
+    return status == KS_OK ? ks_comparison_capsule(comparison) : ks_engine_raise(&err);
 }
 
 /* ------------------------------------------------------------------ columns */
@@ -414,15 +450,19 @@ static PyMethodDef methods[] = {
      "The report as text: screen, json, table, markdown or sarif. ValueError: the message lists "
      "what would fit."},
     {"query", (PyCFunction)(void (*)(void))query, METH_VARARGS,
-     "query($self, sql, /)\n--\n\nRows of a SELECT as a JSON document (docs/query.md). ValueError "
-     "says "
-     "what is wrong in it."},
+     "query($self, sql, comparison=None, /)\n--\n\n"
+     "Rows of a SELECT as a JSON document (docs/query.md). ValueError says what is wrong in it. "
+     "`comparison`: fills the tables fact_compare_*."},
     {"export", (PyCFunction)(void (*)(void))export_file, METH_VARARGS | METH_KEYWORDS,
      "export($self, path, format, *, table=None, weight='self_cpu')\n--\n\n"
      "Writes a file for other programs (docs/export.md). After an error it holds anything."},
     {"html", (PyCFunction)(void (*)(void))html, METH_VARARGS,
-     "html($self, path, /)\n--\n\n"
-     "Writes the report as one page. After an error the file holds anything."},
+     "html($self, path, comparison=None, /)\n--\n\n"
+     "Writes the report as one page, with a view of the comparison. After an error the file holds "
+     "anything."},
+    {"compare", (PyCFunction)compare, METH_O,
+     "compare($self, before, /)\n--\n\n"
+     "A capsule for write_comparison: this run, and the Report of an earlier one."},
     {"columns", (PyCFunction)(void (*)(void))columns, METH_VARARGS,
      "columns($self, table, /)\n--\n\n"
      "A table as a capsule of Arrow's C stream interface, which holds a copy of all rows."},

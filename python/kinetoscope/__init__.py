@@ -21,6 +21,7 @@ _IN_C = (
 
 # Of the library behind `kscope`, and settings: none of them needs torch.
 _MODULES = {
+    "Comparison": "comparison",
     "PerformanceMonitor": "_monitor",
     "ProfilingConfig": "config",
     "Report": "report",
@@ -41,6 +42,7 @@ _OF_TORCH = (
     "handler",
     "memory_profile",
     "profile",
+    "profile_compilation",
     "profile_device_placement",
 )
 

@@ -12,11 +12,13 @@ from kinetoscope._kscope import recording_path as recording_path
 from kinetoscope._kscope import stop_recording as stop_recording
 from kinetoscope._monitor import PerformanceMonitor as PerformanceMonitor
 from kinetoscope._recording import start_recording as start_recording
+from kinetoscope.comparison import Comparison as Comparison
 from kinetoscope.config import ProfilingConfig as ProfilingConfig
 from kinetoscope.config import create_profiling_config as create_profiling_config
 from kinetoscope.report import Report as Report
 from kinetoscope.report import open as open
 from kinetoscope.torch.code_profiler import CodeProfiler as CodeProfiler
+from kinetoscope.torch.compile_profile import profile_compilation as profile_compilation
 from kinetoscope.torch.data_loading_profiler import DataLoadingProfiler as DataLoadingProfiler
 from kinetoscope.torch.device_placement import profile_device_placement as profile_device_placement
 from kinetoscope.torch.memory_profiler import TorchMemoryProfiler as TorchMemoryProfiler

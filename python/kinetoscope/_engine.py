@@ -10,6 +10,7 @@ try:
         advise,
         slope,
         summarize,
+        write_comparison,
     )
 except ImportError as failure:
     reason = _extension.reason or str(failure)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from kinetoscope import _engine
+from kinetoscope.comparison import Comparison
 
 _Path = str | os.PathLike[str]
 Row = dict[str, Any]
@@ -200,6 +201,19 @@ class Report:
         built without Node.js.
         """
         return _write_whole(path, self._open.html)
+
+    def compare(self, other: "Report") -> Comparison:
+        """This run, B, beside an earlier one, A: step times with an interval, operators, kernels,
+        memory and findings (docs/diff.md). `other`: the Report of the earlier run.
+        """
+        if not isinstance(other, Report):
+            raise TypeError(f"compare() takes a Report, not {type(other).__name__}")
+        compared = self._open.compare(other._open)
+        return Comparison(
+            compared,
+            lambda path: _write_whole(path, lambda file: self._open.html(file, compared)),
+            lambda sql: Rows(json.loads(self._open.query(sql, compared))),
+        )
 
     def columns(self, table: str = "operators") -> Columns:
         """A table of docs/export.md by columns, for numpy and what takes Arrow. ValueError lists

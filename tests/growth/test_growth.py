@@ -64,6 +64,23 @@ def test_report_grows_with_the_events(tmp_path, name):
     check_report(tmp_path, name, SIZES.get(name, EVENTS))
 
 
+# What a comparison adds work to.
+COMPARED = ["steps", "names", "kernel_names", "devices"]
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_comparison_grows_with_the_events(tmp_path, name):
+    """With itself: each row has a partner to be found."""
+    words = ["--threads", "1", "--group-by", "shape"]
+    counts = []
+    for events in (1, EVENTS, 10 * EVENTS):
+        path = tmp_path / f"{name}.{events}"
+        gen_shapes.write(name, events, path)
+        counts.append(instructions("diff", "--json", "--no-cache", *words, path, path))
+    start, small, large = counts
+    assert (large - start) / (small - start) <= LIMIT
+
+
 def test_reading_many_files_grows_with_their_number(tmp_path):
     """A report of a folder reads the last windows; info reads all."""
     assert growth(tmp_path, "many_windows", FILES, "info") <= LIMIT

@@ -30,6 +30,7 @@ const AXE = {
       ['ranks', ['ranks']],
       ['memory', ['memory']],
       ['damaged', ['overview', 'kernels']],
+      ['compared', ['compare']],
     ],
   },
   dark: {
@@ -37,6 +38,7 @@ const AXE = {
     views: [
       ['gpu', ['overview', 'timeline', 'operators']],
       ['damaged', ['overview']],
+      ['compared', ['compare']],
     ],
   },
 };
@@ -557,6 +559,93 @@ test('task: which line waits for the GPU', () =>
     await user.sees(/gen_corpus\.py:109, aten::item/);
     await user.click('.card a:text("All copies and waits")');
     await user.sees(/cudaStreamSynchronize\s+gen_corpus\.py:109\s+step\s+aten::item/);
+  }));
+
+test('task: compare two runs', () =>
+  withTab(async (tab, { open }) => {
+    await open(urlOf('compared'));
+    const user = new User(tab);
+    await user.click('nav a[href="#compare"]');
+    await user.sees(/B is faster: a step takes [\d.]+ ms instead of [\d.]+ ms/);
+    await user.sees(/gone\s+.*\s+device\.round_trip/);
+    await user.sees(/which is 0\.\d+ \(0\.\d+ to 0\.\d+\) times as long/);
+  }));
+
+/** Texts of the cells of a plain table, by row. */
+function cellsOf(tab, caption) {
+  return tab
+    .locator(`[aria-label="${caption}"] tbody tr`)
+    .evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent)));
+}
+
+test('two runs beside each other say the numbers of kscope diff', () =>
+  withTab(async (tab, { noise, open }) => {
+    const { formatBytes, formatCount, formatTime } = await load('format.ts');
+    const diff = readJson('compared.diff');
+    await open(urlOf('compared', '#compare'));
+    await settle(tab);
+    assert.equal(await tab.innerText('.compared .verdict'), diff.verdict.text);
+    await tab.click('summary:text("Step times as a table")');
+    const time = (ns) => formatTime(Math.round(ns));
+    const change = (ns) => (ns > 0 ? '+' : '') + time(ns);
+    const times = await cellsOf(tab, 'Step times');
+    diff.runs.forEach((run, i) => {
+      const { value, low, high } = run.mean_step_ns;
+      const want = [run.name, formatCount(run.step_count), ...[value, low, high].map(time)];
+      assert.deepEqual(times[i].slice(0, 5), want);
+      assert.equal(times[i][5], formatTime(run.median_step_ns));
+    });
+    const text = await tab.innerText('main');
+    const { value, low, high } = diff.step.change_ns;
+    assert.ok(text.includes(`${change(value)} (${change(low)} to ${change(high)})`));
+    const parts = diff.parts.filter(({ group }) => group === 'breakdown');
+    const shown = await cellsOf(tab, 'Parts of a mean step');
+    assert.deepEqual(
+      shown.map((cells) => cells.slice(1)),
+      parts.map((part) => [time(part.a_ns), time(part.b_ns), change(part.change_ns)]),
+    );
+    const memory = await cellsOf(tab, 'Memory at the peak');
+    diff.memory.forEach((row, i) => {
+      assert.equal(memory[i][1], formatBytes(row.a.peak_allocated_bytes));
+    });
+    const findings = await cellsOf(tab, 'Findings of both runs');
+    assert.deepEqual(
+      findings.map((cells) => [cells[0], cells[2]]),
+      diff.findings.map((row) => [row.state, row.id]),
+    );
+    for (const list of ['operators', 'kernels']) {
+      const view = tab.locator(`.table-view:has([aria-label="${list} of a mean step"])`);
+      const count = formatCount(diff[list].length);
+      assert.ok((await view.locator('[role=status]').innerText()).startsWith(`${count} rows`));
+      for (const index of [0, 1, 4]) {
+        const row = view.locator('.grid tbody tr:not(.spacer)').nth(index);
+        const of = diff[list][index];
+        assert.equal(await row.locator('td.name').getAttribute('title'), of.name);
+        const cells = await row.locator('td').allInnerTexts();
+        const total = list === 'kernels' ? of.change_ns : of.change.self_cpu_ns;
+        assert.ok(cells.includes(change(total)) && cells.includes(of.state), cells.join());
+      }
+    }
+    // The longer mean has the longer bar, as many times as it is longer.
+    const widths = await tab
+      .locator('.compared-bar')
+      .evaluateAll((bars) => bars.map((bar) => bar.getBoundingClientRect().width));
+    assert.ok(Math.abs(widths[1] / widths[0] - diff.step.ratio.value) < 0.01, widths.join());
+    assert.deepEqual(noise, []);
+  }));
+
+test('names of two runs stay text, and a page of one run does not compare', () =>
+  withTab(async (tab, { noise, open }) => {
+    await open(urlOf('hostile_compared', '#compare'));
+    await settle(tab);
+    const text = await tab.innerText('main');
+    assert.match(text, /<img src=x onerror="window\.hit=1">/);
+    assert.equal(await tab.evaluate(() => window.hit), undefined);
+    assert.equal(await tab.locator('main img, main script, main b').count(), 0);
+    assert.deepEqual(noise, []);
+    await open(urlOf('cpu', '#compare'));
+    assert.equal(await tab.locator('nav a[href="#compare"]').count(), 0);
+    assert.equal(await tab.locator('nav a[aria-current]').getAttribute('href'), '#overview');
   }));
 
 test('copying twice leaves the button as it was, and the focus on it', () =>

@@ -25,6 +25,8 @@ INPUTS = {
     "memory": ["A.leak.bad.pt.trace.json.gz"],
 }
 
+PAIR = ("bad", "good")
+
 NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 ALL_PAGES = re.compile(r"const ALL_PAGES = \[(.*?)\]", re.S)
 THEMES = re.compile(r"const THEMES = \[(.*?)\]", re.S)
@@ -119,6 +121,18 @@ def write_pages(folder):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
+def write_comparisons(folder):
+    """Pages of two runs, and what `kscope diff --json` says of the first pair."""
+    pairs = {
+        "compared": [str(DATA / f"A.cpu_fallback.{run}.pt.trace.json.gz") for run in PAIR],
+        "hostile_compared": [str(folder / f"{run}.pt.trace.json") for run in ("cpu", "hostile")],
+    }
+    for name, paths in pairs.items():
+        command = [PROGRAM, "diff", "--json", "--html", str(folder / f"{name}.html"), *paths]
+        run = subprocess.run(command, check=True, capture_output=True, text=True)
+        (folder / f"{name}.diff.json").write_text(run.stdout, encoding="utf-8")
+
+
 def why_left_out(program):
     """Why this machine builds no page, as tools/setup.sh and Meson decide it; None if it does."""
     if not shutil.which("node") or not shutil.which("npm"):
@@ -161,6 +175,7 @@ def results(tmp_path_factory):
         pytest.fail("the page cannot be tested without " + "; ".join(missing))
     folder = tmp_path_factory.mktemp("pages")
     write_pages(folder)
+    write_comparisons(folder)
     env = dict(os.environ, PAGES=str(folder), BUNDLE=str(BUNDLE), CHROMIUM=CHROMIUM)
     report = folder / "report.xml"
     command = ["node", "--test", "--test-reporter=junit", f"--test-reporter-destination={report}"]

@@ -1,5 +1,6 @@
-"""Goal: windows of a transformers.Trainer and of accelerate become reports, and training is as
-without. Method: tiny real trainings by the installed packages; their losses with and without."""
+"""Goal: windows of a transformers.Trainer, of Lightning and of accelerate become reports, and
+training is as without. Method: tiny real trainings by the installed packages; their losses with and
+without."""
 
 import pytest
 
@@ -102,6 +103,83 @@ def test_arguments(ks, tmp_path):
         callback_of(ks, tmp_path / "file" / "below")
     with pytest.raises(ValueError, match="WAIT:WARMUP:ACTIVE"):
         callback_of(ks, tmp_path / "run", "sometimes")
+
+
+# ------------------------------------------------------------ Lightning
+
+
+def lightning_training(folder, callbacks=(), fail_at=None):
+    """Losses of 12 steps of the optimizer with two micro-batches each, by Lightning's Trainer."""
+    lightning = pytest.importorskip("pytorch_lightning")
+    losses = []
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = Model()
+
+        def training_step(self, batch, index):
+            if self.trainer.global_step == fail_at:
+                raise KeyError("planted")
+            loss = self.model(**batch)["loss"]
+            losses.append(loss.item())
+            return loss
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    lightning.seed_everything(5)
+    trainer = lightning.Trainer(
+        max_steps=12,
+        accumulate_grad_batches=2,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+        callbacks=list(callbacks),
+    )
+    loader = torch.utils.data.DataLoader(Samples(), batch_size=2, shuffle=True)
+    trainer.fit(Module(), loader)
+    return losses
+
+
+def lightning_callback(ks, *args, **kwargs):
+    pytest.importorskip("pytorch_lightning")
+    from kinetoscope.lightning import KinetoscopeCallback
+
+    return KinetoscopeCallback(*args, **kwargs)
+
+
+def test_lightning(ks, tmp_path):
+    callback = lightning_callback(ks, tmp_path / "run", "3:1:4:1")
+    losses = lightning_training(tmp_path, [callback])
+    assert len(losses) == 24 and losses == lightning_training(tmp_path)
+    report = ks.open(tmp_path / "run")
+    assert [step["number"] for step in report.steps] == [4, 5, 6, 7]
+    calls = {row["name"]: row["calls"] for row in report.operators}
+    assert calls["aten::cross_entropy_loss"] == 8  # two micro-batches a step
+    assert callback.failure is None and not torch.autograd._profiler_enabled()
+
+
+def test_lightning_that_raises_is_closed(ks, tmp_path):
+    callback = lightning_callback(ks, tmp_path / "run", "1:1:20:1")
+    with pytest.raises(KeyError, match="planted"):
+        lightning_training(tmp_path, [callback], fail_at=6)
+    assert not torch.autograd._profiler_enabled()
+    assert len(ks.open(tmp_path / "run").steps) == 4  # 2 to 5
+    lightning_training(tmp_path, [callback])  # it can be used again
+    assert callback.failure is None
+
+
+def test_nothing_of_ours_ends_a_lightning_training(ks, tmp_path, monkeypatch):
+    callback = lightning_callback(ks, tmp_path / "run", "1:1:4:1")
+    with torch.profiler.profile():  # somebody else's goes first
+        assert len(lightning_training(tmp_path, [callback])) == 24
+    assert isinstance(callback.failure, RuntimeError)
+    with pytest.raises(ValueError, match="WAIT:WARMUP:ACTIVE"):
+        lightning_callback(ks, tmp_path / "run", "sometimes")
 
 
 def test_accelerate(ks, tmp_path):

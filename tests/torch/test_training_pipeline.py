@@ -421,7 +421,10 @@ def test_compiled_models(make):
     model = torch.compile(nn.Linear(6, 3), backend="eager")
     report = make(with_stack=False).profile_training_pipeline(model, small_loader(), 3)
     assert report["compilation"]["functions_compiled"] >= 1
-    assert report["compilation"]["graph_breaks"] == 0
+    assert report["compilation"]["graph_breaks"] == 0 and report["compilation"]["graphs"] >= 1
+    assert 0 < report["compilation"]["compile_time"]
+    again = make(with_stack=False).profile_training_pipeline(model, small_loader(), 3)
+    assert again["compilation"]["graphs"] == again["compilation"]["recompiles"] == 0
     off = make(profile_model_compilation=False, with_stack=False)
     report = off.profile_training_pipeline(model, small_loader(), 2)
     assert report["compilation"] is None

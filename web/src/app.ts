@@ -1,5 +1,6 @@
 // What views share: the report, the other data blocks (parsed when first asked for), and the way
 // from one view to another.
+import { asComparison, type Comparison } from './data/compare';
 import { asFlame, type FlameTree } from './data/flame';
 import { asMemory, type MemoryCurve } from './data/memory';
 import type { Report, Step } from './data/report';
@@ -25,6 +26,8 @@ export interface View {
 export interface ViewKind {
   readonly id: string;
   readonly title: string;
+  /** The data block without which the page has no such view. */
+  readonly needsBlock?: string;
   /** Why there is nothing to show, or null. */
   absentBecause(app: App): string | null;
   make(app: App): View;
@@ -50,6 +53,10 @@ export class App {
 
   async memory(): Promise<MemoryCurve[]> {
     return this.once('memory', asMemory);
+  }
+
+  async comparison(): Promise<Comparison> {
+    return this.once('compare', asComparison);
   }
 
   private once<T>(id: string, parse: (value: unknown) => T): Promise<T> {

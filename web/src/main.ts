@@ -6,6 +6,7 @@ import { embeddedSource, type Source } from './data/source';
 import { absent, h } from './dom';
 import { type Place, placeIn, putPlace } from './ui/place';
 import { aboutView } from './views/about';
+import { compareView } from './views/compare';
 import { flameView } from './views/flame';
 import {
   codeView,
@@ -20,8 +21,9 @@ import { overviewView } from './views/overview';
 import { ranksView } from './views/ranks';
 import { timelineView } from './views/timeline';
 
-const VIEWS: readonly ViewKind[] = [
+const ALL_VIEWS: readonly ViewKind[] = [
   overviewView,
+  compareView,
   timelineView,
   operatorsView,
   kernelsView,
@@ -34,6 +36,11 @@ const VIEWS: readonly ViewKind[] = [
   compileView,
   aboutView,
 ];
+
+/** Blocks leave the document when they are read: this is asked before. */
+const VIEWS = ALL_VIEWS.filter(
+  (kind) => kind.needsBlock === undefined || document.getElementById(kind.needsBlock) !== null,
+);
 
 class Page {
   private app: App;

@@ -16,6 +16,7 @@ PUBLIC = {
     "handler": "profile_context",
     "memory_profile": "memory_profiler",
     "profile": "profile_context",
+    "profile_compilation": "compile_profile",
     "profile_device_placement": "device_placement",
 }
 

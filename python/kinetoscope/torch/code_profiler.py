@@ -128,7 +128,8 @@ class CodeProfiler:
         without a profiler), loss; data_loading (profile_dataloader's figures),
         data_bottlenecks, data_optimizations; model_profiling (get_profile_summary's);
         model_optimizations; performance_monitoring {cpu, memory, gpu_memory, ...: {mean, max} or
-        None}; compilation; findings; recommendations. What is switched off is None or empty. With
+        None}; compilation (as profile_compilation says, None without any); findings;
+        recommendations. What is switched off is None or empty. With
         save_profiles it is in output_dir too: report.json, summary.txt, optimizations.json,
         performance.png (or .svg), traces/.
 
@@ -141,11 +142,13 @@ class CodeProfiler:
         with self._alone():
             folder = make_folder(self.config.output_dir) if self.config.save_profiles else None
             with self._monitored():
+                compiled_before = compiler_counts.totals()
                 with kept_state(model, optimizer, dataloader):
                     stats = self._profile_data(dataloader, num_steps)
                     lengths, steps = self._train(pipeline, dataloader, num_steps)
                 summary = self._analyze()
             report = self._make_report(stats, summary, lengths, pipeline, dataloader)
+            report["compilation"] = self._compilation(compiled_before)
             report["steps"] = steps
             if folder is not None:
                 pipeline_report.save(folder, report, self.performance_monitor)
@@ -219,7 +222,7 @@ class CodeProfiler:
             "model_profiling": summary,
             "model_optimizations": optimizations,
             "performance_monitoring": performance,
-            "compilation": self._compilation(),
+            "compilation": None,
             "findings": profiler.report.findings if summary else [],
             "recommendations": sentences + pipeline_report.of_findings(optimizations["suggested"]),
         }
@@ -231,8 +234,9 @@ class CodeProfiler:
 
     _generate_recommendations = generate_recommendations
 
-    def _compilation(self):
-        return compiler_counts.members() or None if self.config.profile_model_compilation else None
+    def _compilation(self, before):
+        is_wanted = self.config.profile_model_compilation and compiler_counts.members()
+        return compiler_counts.since(before) if is_wanted else None
 
     def _performance(self):
         summary = self.performance_monitor.get_summary()
