@@ -178,6 +178,71 @@ KS_API KS_MUST_CHECK enum ks_status ks_report_write_page(struct ks_report *repor
                                                          ks_write_cb write, void *user,
                                                          struct ks_err *err);
 
+/* What a page is made of, for a program that serves it: a frame without any data that asks for
+ * "/page.js" and "/page.css", these two, and the data blocks of docs/formats/page.md as JSON. */
+enum ks_page_part {
+    KS_PAGE_SHELL,
+    KS_PAGE_SCRIPT,
+    KS_PAGE_STYLE,
+    KS_PAGE_REPORT,
+    KS_PAGE_TIMELINE,
+    KS_PAGE_FLAME,
+    KS_PAGE_MEMORY,
+    KS_PAGE_PART_COUNT,
+};
+
+struct ks_page_parts;
+
+/* Gathers what a page of the report shows, and where each row of the timeline lies. The timeline of
+ * parts has the whole trace at one resolution; more is given by tiles. `report` must stay open
+ * until the parts are closed, and belongs to one thread with them. Errors: as
+ * ks_report_write_page. */
+KS_API KS_MUST_CHECK enum ks_status ks_page_parts_open(struct ks_report *report,
+                                                       const struct ks_page_options *options,
+                                                       struct ks_page_parts **out,
+                                                       struct ks_err *err);
+/* Ends them; NULL is fine. */
+KS_API void ks_page_parts_close(struct ks_page_parts *parts);
+/* Writes one part. Errors: KS_ERR_IO (`write` gave false, or rows cannot be read any more),
+ * KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_page_parts_write(const struct ks_page_parts *parts,
+                                                        enum ks_page_part part, ks_write_cb write,
+                                                        void *user, struct ks_err *err);
+
+/* A stretch [start_ns, end_ns) of some tracks (places in `tracks` of the timeline block). When its
+ * spans are too many to be told one by one, those shorter than a `parts`-th of it (16 to 8,192) are
+ * merged, and than a power of two times that as long as they still are too many. */
+struct ks_page_tile {
+    int64_t start_ns;
+    int64_t end_ns;
+    const uint16_t *tracks;
+    size_t track_count;
+    uint32_t parts;
+};
+
+/* Writes the tile as JSON. Errors: KS_ERR_USAGE (a number is out of range, or a track is not
+ * there), and those of ks_page_parts_write. */
+KS_API KS_MUST_CHECK enum ks_status ks_page_parts_write_tile(const struct ks_page_parts *parts,
+                                                             const struct ks_page_tile *tile,
+                                                             ks_write_cb write, void *user,
+                                                             struct ks_err *err);
+
+/* Writes the first `limit` spans (at least one) by time whose name holds the text, whatever the
+ * case of its ASCII letters, as JSON. Errors: KS_ERR_USAGE (the text is empty or has more than 256
+ * bytes), and those of ks_page_parts_write. */
+KS_API KS_MUST_CHECK enum ks_status ks_page_parts_find(const struct ks_page_parts *parts,
+                                                       const char *text, size_t text_size,
+                                                       size_t limit, ks_write_cb write, void *user,
+                                                       struct ks_err *err);
+
+enum { KS_INPUT_MARK_SIZE = 40 };
+
+/* Says which bytes the options stand for, without reading them: two texts differ when a report of
+ * the same paths might. Errors: KS_ERR_IO, KS_ERR_USAGE, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_report_input_mark(const struct ks_report_options *options,
+                                                         char mark[KS_INPUT_MARK_SIZE],
+                                                         struct ks_err *err);
+
 enum ks_picture { KS_PICTURE_STEPS, KS_PICTURE_IDLE, KS_PICTURE_MEMORY, KS_PICTURE_COUNT };
 
 /* "steps", "idle", "memory": static text. */
