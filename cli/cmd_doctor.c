@@ -19,6 +19,7 @@
 #include "help.h"
 #include "launch/command_line.h"
 #include "message.h"
+#include "serve/serve.h"
 
 enum {
     FOUND_SIZE = 160,
@@ -358,6 +359,26 @@ static void check_perf(struct finding *finding)
     }
 }
 
+/* ------------------------------------------------------------------ this build */
+
+static void check_view(struct finding *finding)
+{
+    struct ks_err err = {.offset = KS_NO_OFFSET};
+    const char *library = ks_serve_library();
+    if (!library) {
+        set(finding, "limited",
+            ks_serve_check(&err) != KS_OK && strstr(err.message, "not installed")
+                ? "apt-get install libmicrohttpd12"
+                : "apt-get install libmicrohttpd-dev, and build in a new folder",
+            "no libmicrohttpd: no kscope view");
+    } else if (ks_page_can_write(&err) != KS_OK) {
+        set(finding, "limited", "apt-get install nodejs npm, and build in a new folder",
+            "built without Node.js: no page, no kscope view");
+    } else {
+        set(finding, "ok", NULL, "page is built in; %s", library);
+    }
+}
+
 /* ------------------------------------------------------------------ the command */
 
 static const struct {
@@ -374,6 +395,7 @@ static const struct {
     {"address_space", check_address_space},
     {"cpus", check_cpus},
     {"perf_events", check_perf},
+    {"view", check_view},
 };
 
 enum { CHECK_COUNT = sizeof(checks) / sizeof(checks[0]) };

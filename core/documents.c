@@ -80,6 +80,7 @@ enum ks_status ks_version_write(bool json, ks_write_cb write, void *user, struct
     ks_json_text(&doc, "zstd", ZSTD_versionString());
     ks_json_text(&doc, "xxhash", xxhash);
     ks_json_text(&doc, "sqlite", sqlite3_libversion());
+    ks_json_text(&doc, "libmicrohttpd", KS_BUILD_MICROHTTPD[0] ? KS_BUILD_MICROHTTPD : NULL);
     ks_json_object_end(&doc);
     ks_json_object_end(&doc);
     return ks_json_finish(&doc, err);

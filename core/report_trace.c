@@ -1,6 +1,7 @@
 #include "report_trace.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "base/memory_size.h"
 #include "base/progress.h"
+#include "read/fingerprint.h"
 #include "store/kst.h"
 
 enum {
@@ -176,4 +178,38 @@ enum ks_status ks_report_read_trace(const struct ks_report_options *options, boo
     int fd = open_sealed(options);
     return fd >= 0 ? read_sealed(options, fd, out, err)
                    : read_files(options, any_run, stacks, out, err);
+}
+
+/* ------------------------------------------------------------------ has it changed? */
+
+static enum ks_status take_both(const struct ks_report_options *options, struct ks_arena *arena,
+                                struct ks_fingerprint taken[2], struct ks_err *err)
+{
+    struct ks_stacks_list stacks = {.arena = arena};
+    KS_TRY(ks_stacks_list_add(&stacks, options->stacks_paths, options->stacks_path_count, err));
+    struct ks_read_options read = {.paths = options->paths,
+                                   .path_count = options->path_count,
+                                   .window = options->window,
+                                   .stacks = &stacks};
+    KS_TRY(ks_fingerprint_take(&read, &taken[0], err));
+    if (stacks.count == 0) {
+        return KS_OK;
+    }
+    read = (struct ks_read_options){
+        .paths = stacks.paths, .path_count = stacks.count, .any_run = true};
+    return ks_fingerprint_take(&read, &taken[1], err);
+}
+
+enum ks_status ks_report_input_mark(const struct ks_report_options *options,
+                                    char mark[KS_INPUT_MARK_SIZE], struct ks_err *err)
+{
+    struct ks_fingerprint taken[2] = {0};
+    struct ks_arena arena;
+    ks_arena_init(&arena);
+    enum ks_status status = take_both(options, &arena, taken, err);
+    ks_arena_release(&arena);
+    (void)snprintf(mark, KS_INPUT_MARK_SIZE, "%016llx%016llx",
+                   (unsigned long long)(taken[0].low ^ taken[1].high),
+                   (unsigned long long)(taken[0].high ^ taken[1].low));
+    return status;
 }

@@ -18,6 +18,20 @@ struct process_info { /* of version 2 and 3 of the call */
     unsigned compute_instance;
 };
 
+struct memory_info { /* of version 2 of the call; what the driver keeps for itself is apart */
+    unsigned version;
+    unsigned long long total;
+    unsigned long long reserved;
+    unsigned long long free;
+    unsigned long long used;
+};
+
+struct older_memory_info {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+};
+
 typedef int plain_call(void);
 typedef int count_call(unsigned *count);
 typedef int handle_call(unsigned index, void **device);
@@ -25,6 +39,8 @@ typedef int number_call(void *device, unsigned *value);
 typedef int choice_call(void *device, int which, unsigned *value);
 typedef int reasons_call(void *device, unsigned long long *value);
 typedef int utilization_call(void *device, struct utilization *value);
+typedef int memory_call(void *device, struct memory_info *value);
+typedef int older_memory_call(void *device, struct older_memory_info *value);
 typedef int processes_call(void *device, unsigned *count, struct process_info *list);
 
 /* ------------------------------------------------------------------ the library */
@@ -39,6 +55,8 @@ typedef union {
     choice_call *choice;
     reasons_call *reasons;
     utilization_call *utilization;
+    memory_call *memory;
+    older_memory_call *older_memory;
     processes_call *processes;
 } any_call;
 
@@ -129,6 +147,23 @@ static int64_t read_busy(const struct ks_gpu_clocks *clocks, void *device)
     return call.address && call.utilization(device, &value) == 0 ? (int64_t)value.gpu : -1;
 }
 
+/* The older call counts what the driver keeps for itself as used. */
+static void read_memory(const struct ks_gpu_clocks *clocks, void *device, struct ks_gpu_look *look)
+{
+    any_call call = find_call(clocks, "nvmlDeviceGetMemoryInfo_v2", NULL);
+    any_call older = find_call(clocks, "nvmlDeviceGetMemoryInfo", NULL);
+    struct memory_info info = {.version = sizeof(struct memory_info) | 2U << 24};
+    struct older_memory_info older_info = {0};
+    look->memory_bytes = look->memory_total_bytes = -1;
+    if (call.address && call.memory(device, &info) == 0) {
+        look->memory_bytes = (int64_t)info.used;
+        look->memory_total_bytes = (int64_t)info.total;
+    } else if (older.address && older.older_memory(device, &older_info) == 0) {
+        look->memory_bytes = (int64_t)older_info.used;
+        look->memory_total_bytes = (int64_t)older_info.total;
+    }
+}
+
 static void read_processes(const struct ks_gpu_clocks *clocks, void *device,
                            const struct ks_process_tree *tree, struct ks_gpu_look *look)
 {
@@ -154,6 +189,7 @@ static void read_processes(const struct ks_gpu_clocks *clocks, void *device,
 
 static void read_rest(const struct ks_gpu_clocks *clocks, void *device, struct ks_gpu_look *look)
 {
+    read_memory(clocks, device, look);
     look->sm_mhz = read_choice(clocks, device, "nvmlDeviceGetClockInfo", CLOCK_SM);
     look->sm_mhz_max = read_choice(clocks, device, "nvmlDeviceGetMaxClockInfo", CLOCK_SM);
     look->reasons = read_reasons(clocks, device);

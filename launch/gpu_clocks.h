@@ -1,4 +1,4 @@
-/* What the NVIDIA driver says of the GPUs that the program uses: their clocks, what holds them
+/* What the NVIDIA driver says of the GPUs that the program uses: memory, clocks, what holds them
  * back, heat and power. NVML is opened when the machine has it; without it, or without a call of
  * it, there is nothing to tell. No context is made on any GPU. */
 #ifndef KS_LAUNCH_GPU_CLOCKS_H
@@ -12,6 +12,7 @@ enum { KS_GPU_CLOCKS_MAX = 16, KS_GPU_PIDS_MAX = 4 };
 struct ks_gpu_look {
     int64_t index;        /* as nvidia-smi counts them */
     int64_t busy_percent; /* of the driver's last sample period, some kernel ran */
+    int64_t memory_bytes, memory_total_bytes; /* used by all processes; all there is */
     int64_t sm_mhz, sm_mhz_max;
     int64_t reasons; /* NVML's bits: why the clock is not higher */
     int64_t temperature_c;

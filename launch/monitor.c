@@ -190,6 +190,8 @@ static void put_gpu(struct ks_text *line, const struct ks_gpu_look *look)
 {
     ks_text_printf(line, "{\"index\": %lld", (long long)look->index);
     put_int(line, "busy_percent", look->busy_percent);
+    put_int(line, "memory_bytes", look->memory_bytes);
+    put_int(line, "memory_total_bytes", look->memory_total_bytes);
     put_int(line, "sm_mhz", look->sm_mhz);
     put_int(line, "sm_mhz_max", look->sm_mhz_max);
     put_int(line, "reasons", look->reasons);

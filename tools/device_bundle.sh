@@ -41,7 +41,7 @@ build_program() {
         use_archive libxxhash libxxhash.a
         use_archive sqlite3 libsqlite3.a
         PKG_CONFIG_PATH=$PWD/$build-pkgconfig meson setup "$build" -Dbuildtype=release \
-            -Disal=disabled >/dev/null ||
+            -Disal=disabled -Dview=disabled >/dev/null ||
             fail "Meson cannot configure: the end of $build/meson-logs/meson-log.txt says why"
     fi
     ninja -C "$build" --quiet kscope core/libkscope.a capture/libkscope_capture.so \

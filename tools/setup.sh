@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 level=${1:-demo}
 packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev libzstd-dev libxxhash-dev"
-packages="$packages libsqlite3-dev libisal-dev"
+packages="$packages libsqlite3-dev libisal-dev libmicrohttpd-dev"
 packages="$packages libpython3-dev" # headers for Debian's Python; others bring their own
 shells="groff-base zsh fish" # what checks the man page and the completions
 requirements=requirements.txt

@@ -1,33 +1,13 @@
 #include "page/page.h"
 
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "base/err.h"
 #include "page/data_block.h"
 #include "page/page_bundle.h"
-#include "page/page_curves.h"
-#include "page/page_flame.h"
-#include "page/page_timeline.h"
-#include "show/report.h"
+#include "page/page_content.h"
 #include "show/verdict.h"
 
-enum {
-    REPORT_BYTES_MAX = 5 * 1024 * 1024, /* of 20 MB for the page, whatever the input */
-    COMPARISON_BYTES_MAX = 2 * 1024 * 1024,
-    REPORT_TEXT_MAX = 4096,  /* of one string; no list holds a longer one of ours */
-    PACKED_FROM = 30 * 1000, /* items from which a block is worth compressing */
-};
-
-/* All that the page holds beside the report itself. */
-struct content {
-    const struct ks_view *view;
-    struct ks_report_style style;
-    struct ks_report_style comparison_style;
-    struct ks_page_timeline timeline;
-    struct ks_page_flames flames;
-    struct ks_page_curves memory;
-};
+enum { PACKED_FROM = 30 * 1000 }; /* items from which a block is worth compressing */
 
 enum ks_status ks_page_check(struct ks_err *err)
 {
@@ -37,65 +17,6 @@ enum ks_status ks_page_check(struct ks_err *err)
     return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
                    "Cannot write a page: this kscope was built without Node.js; install version 20 "
                    "or newer (Debian: nodejs, npm), and build in a new folder");
-}
-
-/* ------------------------------------------------------------------ gathering */
-
-static bool count_bytes(void *user, const char *bytes, size_t size)
-{
-    (void)bytes;
-    *(size_t *)user += size;
-    return true;
-}
-
-/* As many rows as fit, whatever the names: a half of them until they do. */
-static enum ks_status fit_report(struct content *c, struct ks_err *err)
-{
-    for (;; c->style.row_limit /= 2) {
-        size_t size = 0;
-        KS_TRY(ks_report_write_json_in_page(c->view, &c->style, REPORT_TEXT_MAX, count_bytes, &size,
-                                            err));
-        if (size <= REPORT_BYTES_MAX || c->style.row_limit <= 1) {
-            return KS_OK;
-        }
-    }
-}
-
-static enum ks_status fit_comparison(struct content *c, struct ks_err *err)
-{
-    struct ks_report_style *style = &c->comparison_style;
-    for (; c->view->comparison; style->row_limit /= 2) {
-        size_t size = 0;
-        KS_TRY(ks_comparison_write_json_in_page(c->view->comparison, style, REPORT_TEXT_MAX,
-                                                count_bytes, &size, err));
-        if (size <= COMPARISON_BYTES_MAX || style->row_limit <= 1) {
-            return KS_OK;
-        }
-    }
-    return KS_OK;
-}
-
-static enum ks_status gather_memory(struct content *c, struct ks_err *err)
-{
-    const struct ks_page_timeline *timeline = &c->timeline;
-    ks_page_curves_init(&c->memory, timeline->start_ns, timeline->end_ns);
-    return ks_page_curves_add_memory(&c->memory, c->view, &timeline->filter, err);
-}
-
-static enum ks_status gather(struct content *c, struct ks_err *err)
-{
-    KS_TRY(ks_page_timeline_init(&c->timeline, c->view, err));
-    KS_TRY(ks_page_flames_init(&c->flames, c->view, err));
-    KS_TRY(gather_memory(c, err));
-    KS_TRY(fit_report(c, err));
-    return fit_comparison(c, err);
-}
-
-static void release(struct content *c)
-{
-    ks_page_timeline_release(&c->timeline);
-    ks_page_flames_release(&c->flames);
-    ks_page_curves_release(&c->memory);
 }
 
 /* ------------------------------------------------------------------ markup */
@@ -145,69 +66,38 @@ static void put_script(struct ks_sink *sink)
 
 /* ------------------------------------------------------------------ blocks */
 
-static enum ks_status put_report(struct ks_sink *sink, const struct content *c, struct ks_err *err)
+static enum ks_status put_block(struct ks_sink *sink, const struct ks_page_content *content,
+                                enum ks_page_part part, struct ks_err *err)
 {
     struct ks_data_block block;
-    KS_TRY(ks_data_block_begin(&block, sink, "report", false, err));
-    return ks_data_block_end(&block,
-                             ks_report_write_json_in_page(c->view, &c->style, REPORT_TEXT_MAX,
-                                                          ks_data_block_write, &block, err),
-                             err);
-}
-
-static enum ks_status put_timeline(struct ks_sink *sink, const struct content *c,
-                                   struct ks_err *err)
-{
-    struct ks_data_block block;
-    bool is_packed = ks_page_timeline_size(&c->timeline) > PACKED_FROM;
-    KS_TRY(ks_data_block_begin(&block, sink, "timeline", is_packed, err));
+    bool is_packed = ks_page_content_size(content, part) > PACKED_FROM;
+    KS_TRY(ks_data_block_begin(&block, sink, ks_page_content_id(part), is_packed, err));
     return ks_data_block_end(
-        &block, ks_page_timeline_write(&c->timeline, ks_data_block_write, &block, err), err);
-}
-
-static enum ks_status put_flame(struct ks_sink *sink, const struct content *c, struct ks_err *err)
-{
-    struct ks_data_block block;
-    bool is_packed = ks_page_flames_size(&c->flames) > PACKED_FROM;
-    KS_TRY(ks_data_block_begin(&block, sink, "flame", is_packed, err));
-    return ks_data_block_end(
-        &block, ks_page_flames_write(&c->flames, ks_data_block_write, &block, err), err);
-}
-
-static enum ks_status put_memory(struct ks_sink *sink, const struct content *c, struct ks_err *err)
-{
-    struct ks_data_block block;
-    KS_TRY(ks_data_block_begin(&block, sink, "memory", false, err));
-    return ks_data_block_end(
-        &block, ks_page_curves_write_memory(&c->memory, c->view, ks_data_block_write, &block, err),
-        err);
+        &block, ks_page_content_write(content, part, ks_data_block_write, &block, err), err);
 }
 
 /* Only when there is an earlier run: the view is there when the block is. */
-static enum ks_status put_comparison(struct ks_sink *sink, const struct content *c,
+static enum ks_status put_comparison(struct ks_sink *sink, const struct ks_page_content *content,
                                      struct ks_err *err)
 {
-    if (!c->view->comparison) {
+    struct ks_data_block block;
+    if (!content->view->comparison) {
         return KS_OK;
     }
-    struct ks_data_block block;
     KS_TRY(ks_data_block_begin(&block, sink, "compare", false, err));
-    return ks_data_block_end(&block,
-                             ks_comparison_write_json_in_page(c->view->comparison,
-                                                              &c->comparison_style, REPORT_TEXT_MAX,
-                                                              ks_data_block_write, &block, err),
-                             err);
+    return ks_data_block_end(
+        &block, ks_page_content_write_comparison(content, ks_data_block_write, &block, err), err);
 }
 
-static enum ks_status put_page(struct ks_sink *sink, const struct content *c, struct ks_err *err)
+static enum ks_status put_page(struct ks_sink *sink, const struct ks_page_content *content,
+                               struct ks_err *err)
 {
     put_head(sink);
-    put_fallback(sink, c->view);
-    KS_TRY(put_report(sink, c, err));
-    KS_TRY(put_timeline(sink, c, err));
-    KS_TRY(put_flame(sink, c, err));
-    KS_TRY(put_memory(sink, c, err));
-    KS_TRY(put_comparison(sink, c, err));
+    put_fallback(sink, content->view);
+    for (unsigned part = KS_PAGE_REPORT; part <= KS_PAGE_MEMORY; part++) {
+        KS_TRY(put_block(sink, content, part, err));
+    }
+    KS_TRY(put_comparison(sink, content, err));
     put_script(sink);
     return ks_sink_finish(sink, err);
 }
@@ -216,23 +106,57 @@ enum ks_status ks_page_write(const struct ks_view *view, size_t row_limit, ks_wr
                              void *user, struct ks_err *err)
 {
     KS_TRY(ks_page_check(err));
-    struct content *c = ks_alloc(1, sizeof(*c));
+    struct ks_page_content *content = ks_alloc(1, sizeof(*content));
     struct ks_sink *sink = ks_alloc(1, sizeof(*sink));
-    enum ks_status status =
-        c && sink ? KS_OK
-                  : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write a page: no memory");
+    enum ks_status status = content && sink ? KS_OK
+                                            : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET,
+                                                      "Cannot write a page: no memory");
     if (status == KS_OK) {
-        c->view = view;
-        c->style = (struct ks_report_style){.format = KS_REPORT_JSON, .row_limit = row_limit};
-        c->comparison_style = c->style;
-        status = gather(c, err);
+        status = ks_page_content_init(content, view, row_limit, NULL, err);
         if (status == KS_OK) {
             ks_sink_init(sink, write, user);
-            status = put_page(sink, c, err);
+            status = put_page(sink, content, err);
         }
-        release(c);
+        ks_page_content_release(content);
     }
     ks_free(sink);
-    ks_free(c);
+    ks_free(content);
+    return status;
+}
+
+/* ------------------------------------------------------------------ for a server */
+
+static void put_shell(struct ks_sink *sink)
+{
+    ks_sink_text(sink, "<!doctype html>\n<html lang=\"en\" data-served>\n<head>\n"
+                       "<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+                       "content=\"width=device-width, initial-scale=1\">\n"
+                       "<meta name=\"generator\" content=\"kinetoscope ");
+    ks_sink_text(sink, ks_version());
+    ks_sink_text(sink, "\">\n<title>Kinetoscope</title>\n<link rel=\"icon\" href=\"data:,\">\n"
+                       "<link rel=\"stylesheet\" href=\"/page.css\">\n</head>\n<body>\n"
+                       "<noscript>\n<p>Charts and tables need JavaScript.</p>\n</noscript>\n"
+                       "<div id=\"app\"></div>\n<script src=\"/page.js\"></script>\n"
+                       "</body>\n</html>\n");
+}
+
+enum ks_status ks_page_write_frame(enum ks_page_part part, ks_write_cb write, void *user,
+                                   struct ks_err *err)
+{
+    KS_TRY(ks_page_check(err));
+    struct ks_sink *sink = ks_alloc(1, sizeof(*sink));
+    if (!sink) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write a page: no memory");
+    }
+    ks_sink_init(sink, write, user);
+    if (part == KS_PAGE_SHELL) {
+        put_shell(sink);
+    } else {
+        const struct ks_str *text =
+            part == KS_PAGE_SCRIPT ? &ks_page_bundle.script : &ks_page_bundle.style;
+        ks_sink_put(sink, text->ptr, text->len);
+    }
+    enum ks_status status = ks_sink_finish(sink, err);
+    ks_free(sink);
     return status;
 }

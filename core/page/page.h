@@ -11,4 +11,9 @@ enum ks_status ks_page_check(struct ks_err *err) KS_MUST_CHECK;
 enum ks_status ks_page_write(const struct ks_view *view, size_t row_limit, ks_write_cb write,
                              void *user, struct ks_err *err) KS_MUST_CHECK;
 
+/* A part that is the same for every report: the frame of a page that is served, its script or its
+ * style sheet. */
+enum ks_status ks_page_write_frame(enum ks_page_part part, ks_write_cb write, void *user,
+                                   struct ks_err *err) KS_MUST_CHECK;
+
 #endif

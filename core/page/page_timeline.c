@@ -63,31 +63,42 @@ static void add_rest(struct ks_page_timeline *t, bool is_gpu, const struct ks_pa
     block->end_ns = is_first || end_ns > block->end_ns ? end_ns : block->end_ns;
 }
 
-/* The span's name is a string id of the trace; its depth is to be found. `*is_exact` becomes true
- * when a range holds it. */
-static enum ks_status add_span(struct ks_page_timeline *t, struct ks_page_span span, bool *is_exact,
-                               struct ks_err *err)
+/* The span's name is a string id of the trace; its depth is to be found, but for tracks that share
+ * one. `*is_exact` becomes true when a range holds it. */
+static enum ks_status add_span(struct ks_page_timeline *t, struct ks_page_span *span,
+                               bool *is_exact, struct ks_err *err)
 {
-    struct ks_page_track *track = &t->tracks.list[span.track];
+    struct ks_page_track *track = &t->tracks.list[span->track];
     uint32_t depth = 0;
     track->events++;
     if (ks_page_track_is_rest(track)) {
-        add_rest(t, track->kind == KS_PAGE_REST_GPU, &span);
+        add_rest(t, track->kind == KS_PAGE_REST_GPU, span);
         return KS_OK;
     }
-    KS_TRY(ks_span_depths_place(&track->depths, span.start_ns,
-                                ks_sum_add(span.start_ns, span.dur_ns), &depth, err));
-    span.depth = (uint16_t)depth;
+    KS_TRY(ks_span_depths_place(&track->depths, span->start_ns,
+                                ks_sum_add(span->start_ns, span->dur_ns), &depth, err));
+    span->depth = (uint16_t)depth;
     track->depth_max = depth > track->depth_max ? depth : track->depth_max;
-    KS_TRY(ks_span_blocks_add(&t->blocks, &span, err));
-    return add_exact(t, &span, is_exact, err);
+    KS_TRY(ks_span_blocks_add(&t->blocks, span, err));
+    return add_exact(t, span, is_exact, err);
+}
+
+/* Notes where the row lies; spans that were not placed have no depth. */
+static void note_row(const struct ks_page_timeline *t, bool is_gpu, size_t lane, uint64_t row,
+                     const struct ks_page_span *span)
+{
+    if (t->rows) {
+        ks_page_rows_note(is_gpu ? &t->rows->gpu : &t->rows->slice, lane, row, span->start_ns,
+                          ks_sum_add(span->start_ns, span->dur_ns), (uint8_t)span->depth);
+    }
 }
 
 /* ------------------------------------------------------------------ the host */
 
-static enum ks_status scan_thread(struct ks_page_timeline *t, const struct ks_lane *lane,
-                                  struct ks_err *err)
+static enum ks_status scan_thread(struct ks_page_timeline *t, const struct ks_lane *lanes,
+                                  size_t index, struct ks_err *err)
 {
+    const struct ks_lane *lane = &lanes[index];
     struct ks_slice_scan scan;
     enum ks_status status;
     uint16_t place = ks_page_tracks_host(&t->tracks, lane->track);
@@ -102,11 +113,13 @@ static enum ks_status scan_thread(struct ks_page_timeline *t, const struct ks_la
             struct ks_page_span span = {.start_ns = scan.col.start_ns[i],
                                         .dur_ns = scan.col.dur_ns[i],
                                         .name = scan.col.name[i],
-                                        .track = place};
+                                        .track = place,
+                                        .depth = KS_PAGE_ROW_HIDDEN};
             bool is_exact = false;
             if (ks_step_lookup_keeps_host(t->view->facts, source, span.start_ns)) {
-                status = add_span(t, span, &is_exact, err);
+                status = add_span(t, &span, &is_exact, err);
             }
+            note_row(t, false, index, scan.row + i, &span);
         }
         if (status != KS_OK) {
             break;
@@ -121,7 +134,7 @@ static enum ks_status scan_threads(struct ks_page_timeline *t, struct ks_err *er
     size_t count = 0;
     const struct ks_lane *lanes = ks_trace_lanes(t->view->trace, KS_TABLE_slice, &count);
     for (size_t i = 0; i < count; i++) {
-        KS_TRY(scan_thread(t, &lanes[i], err));
+        KS_TRY(scan_thread(t, lanes, i, err));
     }
     return KS_OK;
 }
@@ -138,7 +151,10 @@ static enum ks_status add_steps(struct ks_page_timeline *t, struct ks_err *err)
                                     .dur_ns = step->dur_ns,
                                     .name = step->name.v,
                                     .track = ks_page_tracks_steps(&t->tracks, step->source)};
-        KS_TRY(add_span(t, span, &is_exact, err));
+        KS_TRY(add_span(t, &span, &is_exact, err));
+        if (t->rows) {
+            t->rows->step_depths[i] = (uint8_t)span.depth;
+        }
     }
     return KS_OK;
 }
@@ -151,55 +167,65 @@ static const uint64_t gpu_columns =
     KS_COLUMN_BIT(KS_GPU_COL_launch_lane) | KS_COLUMN_BIT(KS_GPU_COL_stream) |
     KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_category);
 
+bool ks_page_timeline_flow(const struct ks_page_timeline *timeline, const struct ks_gpu_cols *col,
+                           size_t i, uint16_t track, struct ks_page_flow *flow)
+{
+    const struct ks_page_tracks *tracks = &timeline->tracks;
+    if (col->launch_ns[i] == KS_TIME_NONE ||
+        !ks_page_tracks_has_host(tracks, col->launch_lane[i]) ||
+        !ks_category_is_work((enum ks_category)col->category[i])) {
+        return false;
+    }
+    uint16_t from = ks_page_tracks_host(tracks, col->launch_lane[i]);
+    *flow = (struct ks_page_flow){col->launch_ns[i], col->start_ns[i], from, track};
+    return !ks_page_track_is_rest(&tracks->list[from]);
+}
+
 static enum ks_status add_flow(struct ks_page_timeline *t, const struct ks_gpu_cols *col, size_t i,
                                uint16_t to, struct ks_err *err)
 {
-    if (col->launch_ns[i] == KS_TIME_NONE ||
-        !ks_page_tracks_has_host(&t->tracks, col->launch_lane[i]) ||
-        !ks_category_is_work((enum ks_category)col->category[i])) {
-        return KS_OK;
-    }
-    uint16_t from = ks_page_tracks_host(&t->tracks, col->launch_lane[i]);
-    if (ks_page_track_is_rest(&t->tracks.list[from])) {
+    struct ks_page_flow flow;
+    if (!ks_page_timeline_flow(t, col, i, to, &flow)) {
         return KS_OK;
     }
     KS_TRY(ks_grow(&t->flows, t->flow_count, &t->flow_capacity, sizeof(*t->flows), "flows", err));
-    t->flows[t->flow_count++] =
-        (struct ks_page_flow){col->launch_ns[i], col->start_ns[i], (uint16_t)from, (uint16_t)to};
+    t->flows[t->flow_count++] = flow;
     return KS_OK;
 }
 
-static enum ks_status add_gpu(struct ks_page_timeline *t, const struct ks_gpu_scan *scan, size_t i,
-                              struct ks_err *err)
+static enum ks_status add_gpu(struct ks_page_timeline *t, size_t lane,
+                              const struct ks_gpu_scan *scan, size_t i, struct ks_err *err)
 {
     const struct ks_gpu_cols *col = &scan->col;
     enum ks_category category = (enum ks_category)col->category[i];
     uint32_t stream = col->stream[i] != 0 ? col->stream[i] : col->lane[i];
     bool is_exact = false;
-    if (!ks_row_filter_keeps_gpu(&t->filter, col->lane[i], category, col->start_ns[i],
-                                 col->dur_ns[i], col->launch_ns[i])) {
-        return KS_OK;
-    }
     struct ks_page_span span = {
         .start_ns = col->start_ns[i],
         .dur_ns = col->dur_ns[i],
         .name = col->name[i],
-        .track = ks_page_tracks_gpu(&t->tracks, stream, ks_page_tracks_gpu_kind(category))};
-    KS_TRY(add_span(t, span, &is_exact, err));
+        .track = ks_page_tracks_gpu(&t->tracks, stream, ks_page_tracks_gpu_kind(category)),
+        .depth = KS_PAGE_ROW_HIDDEN};
+    if (ks_row_filter_keeps_gpu(&t->filter, col->lane[i], category, col->start_ns[i],
+                                col->dur_ns[i], col->launch_ns[i])) {
+        KS_TRY(add_span(t, &span, &is_exact, err));
+    }
+    note_row(t, true, lane, scan->row + i, &span);
     return is_exact ? add_flow(t, col, i, span.track, err) : KS_OK;
 }
 
 /* All streams of a device come together in time, so one place in the ranges serves them all. */
-static enum ks_status scan_device(struct ks_page_timeline *t, const struct ks_lane *lane,
-                                  struct ks_err *err)
+static enum ks_status scan_device(struct ks_page_timeline *t, const struct ks_lane *lanes,
+                                  size_t index, struct ks_err *err)
 {
+    const struct ks_lane *lane = &lanes[index];
     struct ks_gpu_scan scan;
     enum ks_status status;
     t->range_at = 0;
     ks_gpu_scan_open(&scan, t->view->trace, gpu_columns, lane->row_begin, lane->row_end);
     while ((status = ks_gpu_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
-            status = add_gpu(t, &scan, i, err);
+            status = add_gpu(t, index, &scan, i, err);
         }
         if (status != KS_OK) {
             break;
@@ -214,7 +240,7 @@ static enum ks_status scan_devices(struct ks_page_timeline *t, struct ks_err *er
     size_t count = 0;
     const struct ks_lane *lanes = ks_trace_lanes(t->view->trace, KS_TABLE_gpu, &count);
     for (size_t i = 0; i < count; i++) {
-        KS_TRY(scan_device(t, &lanes[i], err));
+        KS_TRY(scan_device(t, lanes, i, err));
     }
     return KS_OK;
 }
@@ -336,9 +362,9 @@ static enum ks_status gather(struct ks_page_timeline *t, struct ks_err *err)
 }
 
 enum ks_status ks_page_timeline_init(struct ks_page_timeline *timeline, const struct ks_view *view,
-                                     struct ks_err *err)
+                                     struct ks_page_rows *rows, struct ks_err *err)
 {
-    *timeline = (struct ks_page_timeline){.view = view};
+    *timeline = (struct ks_page_timeline){.view = view, .rows = rows};
     ks_page_names_init(&timeline->names, true);
     KS_TRY(find_span(timeline, err));
     ks_page_curves_init(&timeline->counters, timeline->start_ns, timeline->end_ns);

@@ -8,6 +8,7 @@
 #include "page/exact_ranges.h"
 #include "page/page_curves.h"
 #include "page/page_names.h"
+#include "page/page_rows.h"
 #include "page/span_blocks.h"
 
 enum { KS_REST_PARTS = 4096 };
@@ -54,16 +55,25 @@ struct ks_page_timeline {
     size_t flow_count;
     size_t flow_capacity;
     struct ks_page_curves counters;
-    size_t range_at; /* of the lane under way: ranges before it have ended */
+    size_t range_at;           /* of the lane under way: ranges before it have ended */
+    struct ks_page_rows *rows; /* the caller's, filled on the way; NULL: nobody asks */
 };
 
-/* `timeline` is to be released after an error, too. */
+/* `timeline` is to be released after an error, too. `rows`, when it is not NULL, gets the place of
+ * each row. */
 enum ks_status ks_page_timeline_init(struct ks_page_timeline *timeline, const struct ks_view *view,
-                                     struct ks_err *err) KS_MUST_CHECK;
+                                     struct ks_page_rows *rows, struct ks_err *err) KS_MUST_CHECK;
 void ks_page_timeline_release(struct ks_page_timeline *timeline);
 /* Items in its arrays: tells whether it is worth compressing. */
 size_t ks_page_timeline_size(const struct ks_page_timeline *timeline);
 enum ks_status ks_page_timeline_write(const struct ks_page_timeline *timeline, ks_write_cb write,
                                       void *user, struct ks_err *err) KS_MUST_CHECK;
+
+/* From the launch of row `i` to its start on `track`; false when there is none to be drawn. */
+bool ks_page_timeline_flow(const struct ks_page_timeline *timeline, const struct ks_gpu_cols *col,
+                           size_t i, uint16_t track, struct ks_page_flow *flow);
+/* The object `flows`; `column` has room for one number of each. */
+void ks_page_flows_write(const struct ks_page_flow *flows, size_t count, int64_t *column,
+                         struct ks_json *json);
 
 #endif

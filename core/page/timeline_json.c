@@ -5,71 +5,19 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "measure/sum.h"
+#include "page/page_level.h"
 #include "page/page_timeline.h"
 #include "show/json_writer.h"
-
-/* A row of a level. */
-struct row {
-    int64_t start_ns;
-    int64_t dur_ns;
-    int64_t depth;
-    int64_t name;
-    int64_t count;
-};
-
-/* A level under way: its rows, and room for one column of them. */
-struct level {
-    struct row *rows;
-    int64_t *column;
-    size_t count;
-};
 
 struct writer {
     const struct ks_page_timeline *t;
     struct ks_json json;
-    struct level level;
+    struct ks_page_level level;
     size_t *span_first; /* by track and range: where its spans begin in ... */
     uint32_t *span_order;
 };
 
 /* ------------------------------------------------------------------ levels */
-
-static int64_t value_of(const struct row *row, size_t field)
-{
-    switch (field) {
-    case 0: return row->start_ns;
-    case 1: return row->dur_ns;
-    case 2: return row->depth;
-    case 3: return row->name;
-    default: return row->count;
-    }
-}
-
-static void write_columns(struct writer *w)
-{
-    static const char *const keys[] = {"ts", "dur", "depth", "name", "count"};
-    struct level *level = &w->level;
-    for (size_t k = 0; k < KS_COUNT_OF(keys); k++) {
-        for (size_t i = 0; i < level->count; i++) {
-            bool is_delta = k == 0 && i > 0;
-            int64_t before = is_delta ? level->rows[i - 1].start_ns : 0;
-            level->column[i] = ks_sum_sub(value_of(&level->rows[i], k), before);
-        }
-        ks_json_ints(&w->json, keys[k], level->column, level->count);
-    }
-}
-
-static void write_level(struct writer *w, int64_t start_ns, int64_t end_ns, int64_t resolution_ns)
-{
-    struct ks_json *json = &w->json;
-    ks_json_object_begin(json, NULL);
-    ks_json_int(json, "start_ns", start_ns);
-    ks_json_int(json, "end_ns", end_ns);
-    ks_json_int(json, "resolution_ns", resolution_ns);
-    ks_json_bool(json, "is_exact", resolution_ns == 0);
-    write_columns(w);
-    ks_json_object_end(json);
-}
 
 static void fill_blocks(struct writer *w, size_t track)
 {
@@ -78,8 +26,8 @@ static void fill_blocks(struct writer *w, size_t track)
     for (size_t i = t->first_block[track]; i < t->first_block[track + 1]; i++) {
         const struct ks_span_block *block = &t->blocks.list[i];
         w->level.rows[w->level.count++] =
-            (struct row){block->start_ns, ks_sum_sub(block->end_ns, block->start_ns), block->depth,
-                         block->name, block->count};
+            (struct ks_page_row){block->start_ns, ks_sum_sub(block->end_ns, block->start_ns),
+                                 block->depth, block->name, block->count};
     }
 }
 
@@ -88,9 +36,9 @@ static void fill_rest(struct writer *w, const struct ks_rest_block *blocks)
     w->level.count = 0;
     for (size_t i = 0; i < KS_REST_PARTS; i++) {
         if (blocks[i].count > 0) {
-            w->level.rows[w->level.count++] =
-                (struct row){blocks[i].start_ns, ks_sum_sub(blocks[i].end_ns, blocks[i].start_ns),
-                             0, blocks[i].name, (int64_t)blocks[i].count};
+            w->level.rows[w->level.count++] = (struct ks_page_row){
+                blocks[i].start_ns, ks_sum_sub(blocks[i].end_ns, blocks[i].start_ns), 0,
+                blocks[i].name, (int64_t)blocks[i].count};
         }
     }
 }
@@ -106,7 +54,7 @@ static void write_whole(struct writer *w, size_t place)
     } else {
         fill_blocks(w, place);
     }
-    write_level(w, t->start_ns, t->end_ns, resolution_ns);
+    ks_page_level_write(&w->level, &w->json, t->start_ns, t->end_ns, resolution_ns);
 }
 
 static void write_exact(struct writer *w, size_t place, size_t range)
@@ -117,10 +65,11 @@ static void write_exact(struct writer *w, size_t place, size_t range)
     for (size_t i = w->span_first[slot]; i < w->span_first[slot + 1]; i++) {
         const struct ks_page_span *span = &t->spans[w->span_order[i]].span;
         w->level.rows[w->level.count++] =
-            (struct row){span->start_ns, span->dur_ns, span->depth, span->name, 1};
+            (struct ks_page_row){span->start_ns, span->dur_ns, span->depth, span->name, 1};
     }
     if (w->level.count > 0) {
-        write_level(w, t->ranges.list[range].start_ns, t->ranges.list[range].end_ns, 0);
+        ks_page_level_write(&w->level, &w->json, t->ranges.list[range].start_ns,
+                            t->ranges.list[range].end_ns, 0);
     }
 }
 
@@ -146,7 +95,8 @@ static void write_track(struct writer *w, size_t place)
     ks_json_int(json, "events", (int64_t)track->events);
     ks_json_array_begin(json, "levels");
     write_whole(w, place);
-    for (size_t r = 0; r < w->t->ranges.count; r++) {
+    /* Who keeps the places of rows gives tiles instead. */
+    for (size_t r = 0; !w->t->rows && r < w->t->ranges.count; r++) {
         write_exact(w, place, r);
     }
     ks_json_array_end(json);
@@ -168,22 +118,22 @@ static void write_ranges(struct writer *w)
     ks_json_array_end(json);
 }
 
-static void write_flows(struct writer *w)
+void ks_page_flows_write(const struct ks_page_flow *flows, size_t count, int64_t *column,
+                         struct ks_json *json)
 {
-    const struct ks_page_timeline *t = w->t;
     static const char *const keys[] = {"from_track", "from_ns", "to_track", "to_ns"};
-    ks_json_object_begin(&w->json, "flows");
+    ks_json_object_begin(json, "flows");
     for (size_t k = 0; k < KS_COUNT_OF(keys); k++) {
-        for (size_t i = 0; i < t->flow_count; i++) {
-            const struct ks_page_flow *flow = &t->flows[i];
-            w->level.column[i] = k == 0   ? flow->from_track
-                                 : k == 1 ? flow->from_ns
-                                 : k == 2 ? flow->to_track
-                                          : flow->to_ns;
+        for (size_t i = 0; i < count; i++) {
+            const struct ks_page_flow *flow = &flows[i];
+            column[i] = k == 0   ? flow->from_track
+                        : k == 1 ? flow->from_ns
+                        : k == 2 ? flow->to_track
+                                 : flow->to_ns;
         }
-        ks_json_ints(&w->json, keys[k], w->level.column, t->flow_count);
+        ks_json_ints(json, keys[k], column, count);
     }
-    ks_json_object_end(&w->json);
+    ks_json_object_end(json);
 }
 
 /* ------------------------------------------------------------------ the block */
@@ -241,7 +191,7 @@ static enum ks_status write_document(struct writer *w, struct ks_err *err)
     ks_json_array_end(json);
     KS_TRY(ks_page_curves_write_counters(&t->counters, t->view, json, err));
     ks_json_int(json, "samples_left_out", (int64_t)t->counters.left_out);
-    write_flows(w);
+    ks_page_flows_write(t->flows, t->flow_count, w->level.column, json);
     ks_json_object_end(json);
     return ks_json_finish(json, err);
 }

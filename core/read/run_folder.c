@@ -14,7 +14,7 @@
 #include "read/run_status.h"
 
 struct ks_run_folder {
-    struct ks_run_process *processes;
+    struct ks_live_rank *processes;
     size_t process_count;
     size_t process_capacity;
     struct ks_run_window *windows;
@@ -36,13 +36,13 @@ static void *grow(void *list, size_t count, size_t *capacity, size_t size)
     return grown;
 }
 
-static bool add_process(struct ks_run_folder *folder, const struct ks_run_process *process)
+static bool add_process(struct ks_run_folder *folder, struct ks_run_status *status)
 {
     void *list = grow(folder->processes, folder->process_count, &folder->process_capacity,
                       sizeof(*folder->processes));
     if (list) {
         folder->processes = list;
-        folder->processes[folder->process_count++] = *process;
+        ks_run_status_tell(status, &folder->processes[folder->process_count++]);
     }
     return list;
 }
@@ -75,7 +75,7 @@ static bool add_entry(struct ks_run_folder *folder, int dir_fd, const char *name
     struct ks_run_name run_name;
     if (ks_run_status_is_name(name)) {
         enum ks_status found = ks_run_status_read(dir_fd, name, status);
-        return found == KS_OK ? add_process(folder, &status->process) : found == KS_END;
+        return found == KS_OK ? add_process(folder, status) : found == KS_END;
     }
     return !ks_run_name_parse(ks_str_from(name), &run_name) ||
            add_window(folder, dir_fd, name, &run_name);
@@ -83,8 +83,8 @@ static bool add_entry(struct ks_run_folder *folder, int dir_fd, const char *name
 
 static int compare_processes(const void *a, const void *b)
 {
-    const struct ks_run_process *x = a;
-    const struct ks_run_process *y = b;
+    const struct ks_run_process *x = &((const struct ks_live_rank *)a)->process;
+    const struct ks_run_process *y = &((const struct ks_live_rank *)b)->process;
     int by_rank = (x->rank > y->rank) - (x->rank < y->rank);
     return by_rank ? by_rank : (x->pid > y->pid) - (x->pid < y->pid);
 }
@@ -172,6 +172,11 @@ void ks_run_folder_close(struct ks_run_folder *folder)
 
 const struct ks_run_process *ks_run_folder_process(const struct ks_run_folder *folder, size_t index)
 {
+    return index < folder->process_count ? &folder->processes[index].process : NULL;
+}
+
+const struct ks_live_rank *ks_run_folder_rank(const struct ks_run_folder *folder, size_t index)
+{
     return index < folder->process_count ? &folder->processes[index] : NULL;
 }
 
@@ -202,7 +207,7 @@ bool ks_run_folder_explain(const char *path, struct ks_err *err)
     }
     const struct ks_run_process *most = NULL;
     for (size_t i = 0; i < folder->process_count; i++) {
-        const struct ks_run_process *process = &folder->processes[i];
+        const struct ks_run_process *process = &folder->processes[i].process;
         most = !most || process->steps_seen > most->steps_seen ? process : most;
     }
     if (most && most->is_running) {

@@ -6,6 +6,9 @@
 #include "read/folder.h"
 #include "store/builder.h"
 
+/* What the process at `index` of the public list says of how far it is; NULL past the last. */
+const struct ks_live_rank *ks_run_folder_rank(const struct ks_run_folder *folder, size_t index);
+
 /* Says in `err` why a folder holds no trace, in the words of the process that made most steps.
  * False: it is no folder of a run, and `err` stays as it is. */
 bool ks_run_folder_explain(const char *path, struct ks_err *err);

@@ -72,6 +72,25 @@ static enum ks_json take_text(struct ks_json_cursor *c, char *out, size_t size, 
     return step;
 }
 
+/* The words of a command line with a blank between them, as far as they fit. */
+static enum ks_json take_words(struct ks_json_cursor *c, char *out, size_t size, bool *no_memory)
+{
+    bool more;
+    size_t used = 0;
+    out[0] = '\0';
+    enum ks_json step = ks_json_open_array(c, &more);
+    while (step == KS_JSON_OK && more) {
+        bool has_room = used + 2 < size;
+        if (has_room && used > 0) {
+            out[used++] = ' ';
+        }
+        step = has_room ? take_text(c, out + used, size - used, no_memory) : ks_json_skip(c);
+        used += has_room ? strlen(out + used) : 0;
+        step = step == KS_JSON_OK ? ks_json_next(c, ']', &more) : step;
+    }
+    return step;
+}
+
 /* ------------------------------------------------------------------ the document */
 
 static enum ks_run_state state_of(const char *word)
@@ -96,7 +115,6 @@ struct document {
     char schema[32];
     char state[16];
     int64_t steps_seen;
-    bool is_over;
     bool no_memory;
 };
 
@@ -132,9 +150,18 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
     if (ks_str_equal(key, KS_STR("unprofiled_step_after_ns"))) {
         return ks_step_times_take(c, &out->after);
     }
+    if (ks_str_equal(key, KS_STR("argv"))) {
+        return take_words(c, out->program, sizeof(out->program), &doc->no_memory);
+    }
+    if (ks_str_equal(key, KS_STR("pace_steps"))) {
+        return ks_step_pace_take_steps(c, &out->pace);
+    }
+    if (ks_str_equal(key, KS_STR("pace_ns"))) {
+        return ks_step_pace_take_times(c, &out->pace);
+    }
     if (ks_str_equal(key, KS_STR("is_over"))) {
         ks_json_blanks(c);
-        doc->is_over = *c->at == 't';
+        out->is_over = *c->at == 't';
     }
     return ks_json_skip(c);
 }
@@ -154,6 +181,7 @@ static enum ks_status parse(struct ks_str text, struct ks_run_status *out, struc
     out->process.state = state_of(doc->state);
     out->process.steps_seen = doc->steps_seen > 0 ? (uint64_t)doc->steps_seen : 0;
     out->process.after_time_count = out->after.count;
+    ks_step_pace_settle(&out->pace);
     return KS_OK;
 }
 
@@ -210,7 +238,7 @@ static enum ks_status read_document(int fd, const struct stat *info, struct ks_r
     }
     bool is_read = read_whole(fd, buf, size, &len);
     enum ks_status status = is_read ? parse((struct ks_str){buf, len}, out, &doc) : KS_END;
-    if (status == KS_OK && !doc.is_over) {
+    if (status == KS_OK && !out->is_over) {
         out->process.is_running = is_alive(out->process.pid, &info->st_mtim);
     }
     ks_free(buf);
@@ -244,4 +272,22 @@ int64_t ks_run_status_step_ns(struct ks_run_status *status)
         }
     }
     return ks_step_times_middle(times);
+}
+
+/* ------------------------------------------------------------------ how far it is */
+
+void ks_run_status_tell(struct ks_run_status *status, struct ks_live_rank *out)
+{
+    const struct ks_step_pace *pace = &status->pace;
+    int64_t before_ns = ks_step_times_spread(&status->before);
+    *out = (struct ks_live_rank){
+        .process = status->process,
+        .is_over = status->is_over,
+        .steps_per_s = ks_step_pace_now(pace),
+        .last_step_ns = pace->count > 0 ? pace->time_ns[pace->count - 1] : 0,
+        .step_spread_ns = before_ns > 0 ? before_ns : ks_step_times_spread(&status->after),
+        .step_ns = ks_run_status_step_ns(status),
+    };
+    out->rate_count = ks_step_pace_rates(pace, out->rates);
+    memcpy(out->program, status->program, sizeof(out->program));
 }

@@ -6,11 +6,15 @@
 #define KS_READ_RUN_STATUS_H
 
 #include "base/str.h"
+#include "read/step_pace.h"
 #include "read/step_times.h"
 
 struct ks_run_status {
     struct ks_run_process process; /* is_running is what the process and the clock say now */
-    struct ks_step_times before;   /* steps without a profiler before the windows, and after them */
+    bool is_over;                  /* it ended by itself */
+    char program[KS_LIVE_PROGRAM_SIZE];
+    struct ks_step_pace pace;
+    struct ks_step_times before; /* steps without a profiler before the windows, and after them */
     struct ks_step_times after;
 };
 
@@ -28,5 +32,7 @@ enum ks_status ks_run_status_read(int dir_fd, const char *name, struct ks_run_st
  * more, else of all; 0 when there is none. Behind a window the GPU's tracing may still slow the
  * program down: 125 ms a step before and 178 behind it were seen. Reorders the times. */
 int64_t ks_run_status_step_ns(struct ks_run_status *status);
+/* How far it is. Reorders the times. */
+void ks_run_status_tell(struct ks_run_status *status, struct ks_live_rank *out);
 
 #endif

@@ -52,7 +52,7 @@ void ks_compare_words_reason(struct ks_text *text, const struct ks_comparison *c
     long long b_complete = b->is_complete ? b->count : 0;
     switch (comparison->reason) {
     case KS_COMPARE_SURE:
-        ks_text_printf(text, "at 97 %% confidence all differences that the steps allow are %s",
+        ks_text_printf(text, "%s in the whole interval of 97 %% confidence",
                        comparison->step.change.value > 0 ? "longer" : "shorter");
         return;
     case KS_COMPARE_SMALL:

@@ -42,7 +42,7 @@ static void put_text(struct ks_json *json, const char *text)
 static void put_line(struct ks_json *json, size_t depth)
 {
     static const char spaces[INDENT * LINES_DEPTH_MAX] = "    ";
-    if (depth <= LINES_DEPTH_MAX) {
+    if (depth <= LINES_DEPTH_MAX && !json->is_one_line) {
         put_text(json, "\n");
         put(json, spaces, depth * INDENT);
     }
@@ -131,7 +131,7 @@ static void begin_value(struct ks_json *json, const char *key)
     if (json->has_items[json->depth]) {
         put_text(json, ",");
     }
-    if (json->depth > LINES_DEPTH_MAX && json->has_items[json->depth]) {
+    if ((json->depth > LINES_DEPTH_MAX || json->is_one_line) && json->has_items[json->depth]) {
         put_text(json, " ");
     }
     json->has_items[json->depth] = true;
@@ -165,6 +165,7 @@ void ks_json_init(struct ks_json *json, ks_write_cb write, void *user)
     json->write = write;
     json->user = user;
     json->failed = false;
+    json->is_one_line = false;
     json->is_for_markup = false;
     json->len_max = 0;
     json->depth = 0;
@@ -176,6 +177,12 @@ void ks_json_init_for_markup(struct ks_json *json, size_t len_max, ks_write_cb w
     ks_json_init(json, write, user);
     json->is_for_markup = true;
     json->len_max = len_max;
+}
+
+void ks_json_init_one_line(struct ks_json *json, ks_write_cb write, void *user)
+{
+    ks_json_init(json, write, user);
+    json->is_one_line = true;
 }
 
 enum ks_status ks_json_finish(struct ks_json *json, struct ks_err *err)

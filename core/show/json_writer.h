@@ -14,6 +14,7 @@ struct ks_json {
     void *user;
     bool failed; /* `write` gave false */
     size_t depth;
+    bool is_one_line;   /* no line feed but the last */
     bool is_for_markup; /* no byte of a string can be taken for markup, or end a line of a script */
     size_t len_max;     /* longer strings are cut and end in an ellipsis; 0: none is */
     bool has_items[KS_JSON_DEPTH_MAX];
@@ -24,6 +25,8 @@ struct ks_json {
 void ks_json_init(struct ks_json *json, ks_write_cb write, void *user);
 /* For a document inside of a page; `len_max` 0: strings are as long as they are. */
 void ks_json_init_for_markup(struct ks_json *json, size_t len_max, ks_write_cb write, void *user);
+/* For a document of one line, as one of many in a stream. */
+void ks_json_init_one_line(struct ks_json *json, ks_write_cb write, void *user);
 /* Ends the document; everything must be closed. KS_ERR_IO when a write failed. */
 enum ks_status ks_json_finish(struct ks_json *json, struct ks_err *err) KS_MUST_CHECK;
 

@@ -11,6 +11,7 @@
 #include "show/ink.h"
 #include "show/plain.h"
 #include "show/sentences.h"
+#include "show/step_parts.h"
 #include "show/units.h"
 #include "show/verdict.h"
 
@@ -207,38 +208,12 @@ static void write_inputs(struct screen *screen)
 
 /* ------------------------------------------------------------------ steps */
 
-struct part {
-    const char *name;
-    const char *block; /* one column wide */
-    char plain;
-    int64_t ns;
-};
-
-/* Sum of each part over the steps that count. */
-static int64_t add_up(const struct ks_view *view, int64_t role_ns[KS_ROLE_COUNT])
-{
-    const struct ks_facts *facts = view->facts;
-    int64_t total_ns = 0;
-    for (size_t i = 0; i < facts->step_count; i++) {
-        const struct ks_step *step = &facts->steps[i];
-        if (!ks_view_step_counts(view, step)) {
-            continue;
-        }
-        total_ns += step->dur_ns;
-        for (size_t role = 0; role < KS_ROLE_COUNT; role++) {
-            role_ns[role] += step->breakdown_ns[role];
-        }
-    }
-    return total_ns;
-}
-
 /* What the blocks stand for; an entry is never broken. */
-static void write_legend(struct screen *screen, const struct part *parts, size_t count,
-                         int64_t total_ns)
+static void write_legend(struct screen *screen, const struct ks_step_part *parts, int64_t total_ns)
 {
     size_t used = 0;
     label(screen, "");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < KS_STEP_PARTS; i++) {
         if (parts[i].ns <= 0) {
             continue;
         }
@@ -257,47 +232,19 @@ static void write_legend(struct screen *screen, const struct part *parts, size_t
     ks_text_append(&screen->out, "\n", 1);
 }
 
-/* Columns of each part: rounded by cumulative sums, so that they add up to the whole bar. */
-static void write_bar(struct screen *screen, const struct part *parts, size_t count,
-                      int64_t total_ns)
-{
-    size_t room = screen->width - LABEL_WIDTH;
-    size_t width = room < BAR_WIDTH_MAX ? room : BAR_WIDTH_MAX;
-    double sum_ns = 0.0;
-    size_t done = 0;
-    label(screen, "");
-    for (size_t i = 0; i < count; i++) {
-        sum_ns += (double)parts[i].ns;
-        size_t end = (size_t)llround(sum_ns / (double)total_ns * (double)width);
-        for (; done < end && done < width; done++) {
-            if (screen->style->ascii) {
-                ks_text_append(&screen->out, &parts[i].plain, 1);
-            } else {
-                ks_text_append_str(&screen->out, ks_str_from(parts[i].block));
-            }
-        }
-    }
-    ks_text_append(&screen->out, "\n", 1);
-
-    write_legend(screen, parts, count, total_ns);
-}
-
 static void write_breakdown(struct screen *screen)
 {
-    int64_t ns[KS_ROLE_COUNT] = {0};
-    int64_t total_ns = add_up(screen->view, ns);
-    const struct part parts[] = {
-        {"kernels", "\u2588", '#', ns[KS_ROLE_KERNEL]},
-        {"copies", "\u2593", '=', ns[KS_ROLE_MEMCPY] + ns[KS_ROLE_MEMSET]},
-        {"communication", "\u2592", '~', ns[KS_ROLE_COMMUNICATION]},
-        {"runtime calls", "\u259a", '+', ns[KS_ROLE_RUNTIME]},
-        {"data loader", "\u2591", '.', ns[KS_ROLE_DATALOADER]},
-        {"CPU operators", "\u2584", '-', ns[KS_ROLE_CPU]},
-        {"other", "\u00b7", ':', ns[KS_ROLE_OTHER]},
-    };
-    if (total_ns > 0) {
-        write_bar(screen, parts, KS_COUNT_OF(parts), total_ns);
+    struct ks_step_part parts[KS_STEP_PARTS];
+    int64_t total_ns = ks_step_parts_of(screen->view, parts);
+    size_t room = screen->width - LABEL_WIDTH;
+    size_t width = room < BAR_WIDTH_MAX ? room : BAR_WIDTH_MAX;
+    if (total_ns <= 0) {
+        return;
     }
+    label(screen, "");
+    ks_step_parts_bar(&screen->out, parts, total_ns, width, screen->style->ascii);
+    ks_text_append(&screen->out, "\n", 1);
+    write_legend(screen, parts, total_ns);
 }
 
 static const char *found_by(enum ks_step_source source)

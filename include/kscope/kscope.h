@@ -178,6 +178,71 @@ KS_API KS_MUST_CHECK enum ks_status ks_report_write_page(struct ks_report *repor
                                                          ks_write_cb write, void *user,
                                                          struct ks_err *err);
 
+/* What a page is made of, for a program that serves it: a frame without any data that asks for
+ * "/page.js" and "/page.css", these two, and the data blocks of docs/formats/page.md as JSON. */
+enum ks_page_part {
+    KS_PAGE_SHELL,
+    KS_PAGE_SCRIPT,
+    KS_PAGE_STYLE,
+    KS_PAGE_REPORT,
+    KS_PAGE_TIMELINE,
+    KS_PAGE_FLAME,
+    KS_PAGE_MEMORY,
+    KS_PAGE_PART_COUNT,
+};
+
+struct ks_page_parts;
+
+/* Gathers what a page of the report shows, and where each row of the timeline lies. The timeline of
+ * parts has the whole trace at one resolution; more is given by tiles. `report` must stay open
+ * until the parts are closed, and belongs to one thread with them. Errors: as
+ * ks_report_write_page. */
+KS_API KS_MUST_CHECK enum ks_status ks_page_parts_open(struct ks_report *report,
+                                                       const struct ks_page_options *options,
+                                                       struct ks_page_parts **out,
+                                                       struct ks_err *err);
+/* Ends them; NULL is fine. */
+KS_API void ks_page_parts_close(struct ks_page_parts *parts);
+/* Writes one part. Errors: KS_ERR_IO (`write` gave false, or rows cannot be read any more),
+ * KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_page_parts_write(const struct ks_page_parts *parts,
+                                                        enum ks_page_part part, ks_write_cb write,
+                                                        void *user, struct ks_err *err);
+
+/* A stretch [start_ns, end_ns) of some tracks (places in `tracks` of the timeline block). When its
+ * spans are too many to be told one by one, those shorter than a `parts`-th of it (16 to 8,192) are
+ * merged, and than a power of two times that as long as they still are too many. */
+struct ks_page_tile {
+    int64_t start_ns;
+    int64_t end_ns;
+    const uint16_t *tracks;
+    size_t track_count;
+    uint32_t parts;
+};
+
+/* Writes the tile as JSON. Errors: KS_ERR_USAGE (a number is out of range, or a track is not
+ * there), and those of ks_page_parts_write. */
+KS_API KS_MUST_CHECK enum ks_status ks_page_parts_write_tile(const struct ks_page_parts *parts,
+                                                             const struct ks_page_tile *tile,
+                                                             ks_write_cb write, void *user,
+                                                             struct ks_err *err);
+
+/* Writes the first `limit` spans (at least one) by time whose name holds the text, whatever the
+ * case of its ASCII letters, as JSON. Errors: KS_ERR_USAGE (the text is empty or has more than 256
+ * bytes), and those of ks_page_parts_write. */
+KS_API KS_MUST_CHECK enum ks_status ks_page_parts_find(const struct ks_page_parts *parts,
+                                                       const char *text, size_t text_size,
+                                                       size_t limit, ks_write_cb write, void *user,
+                                                       struct ks_err *err);
+
+enum { KS_INPUT_MARK_SIZE = 40 };
+
+/* Says which bytes the options stand for, without reading them: two texts differ when a report of
+ * the same paths might. Errors: KS_ERR_IO, KS_ERR_USAGE, KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_report_input_mark(const struct ks_report_options *options,
+                                                         char mark[KS_INPUT_MARK_SIZE],
+                                                         struct ks_err *err);
+
 enum ks_picture { KS_PICTURE_STEPS, KS_PICTURE_IDLE, KS_PICTURE_MEMORY, KS_PICTURE_COUNT };
 
 /* "steps", "idle", "memory": static text. */
@@ -542,6 +607,96 @@ KS_API const struct ks_run_process *ks_run_folder_process(const struct ks_run_fo
 /* Sorted by number, then rank, then pid; NULL past the last. */
 KS_API const struct ks_run_window *ks_run_folder_window(const struct ks_run_folder *folder,
                                                         size_t index);
+
+/* ------------------------------------------------------------------ a run while it goes on */
+
+enum { KS_LIVE_RATES_MAX = 40, KS_LIVE_PROGRAM_SIZE = 512, KS_LIVE_GPUS_MAX = 16 };
+
+/* A process of a run, and how far it is. */
+struct ks_live_rank {
+    struct ks_run_process process;
+    bool is_over;           /* it ended by itself */
+    double steps_per_s;     /* in the last ten seconds in which it said something; NaN: not known */
+    int64_t last_step_ns;   /* Unix time at which the last step that it told of ended; 0: none */
+    int64_t step_ns;        /* median time of a step without a profiler; 0: not known */
+    int64_t step_spread_ns; /* half of these steps lie no further from it; 0: not known */
+    size_t rate_count;
+    double rates[KS_LIVE_RATES_MAX]; /* steps a second, each over some seconds, the latest last */
+    char program[KS_LIVE_PROGRAM_SIZE]; /* its words as one line of UTF-8, perhaps cut; "" */
+};
+
+/* One GPU, as the driver tells of it. -1: not known. */
+struct ks_live_gpu {
+    int64_t index;
+    int64_t busy_percent;
+    int64_t memory_bytes, memory_total_bytes;
+    int64_t sm_mhz, sm_mhz_max;
+    int64_t reasons; /* NVML's bits: why the clock is not higher */
+    int64_t temperature_c;
+    int64_t power_mw, power_limit_mw;
+};
+
+/* What the monitor of `kscope run` saw last: all processes of the run together. -1 and NaN: not
+ * known, or no limit. */
+struct ks_live_machine {
+    int64_t began_ns; /* Unix time of the run's start, as far as the monitor knows */
+    int64_t time_ns;  /* Unix time of the look, and how long it is after the one before */
+    int64_t interval_ns;
+    int64_t process_count, threads;
+    double cpu_percent;         /* 100: one core */
+    double machine_cpu_percent; /* of all cores, whoever used them */
+    int64_t rss_bytes;
+    int64_t machine_available_bytes, machine_total_bytes;
+    int64_t cgroup_memory_bytes, cgroup_memory_max_bytes;
+    int64_t cgroup_cpu_quota_us, cgroup_cpu_period_us;
+    int64_t periods, throttled, throttled_ns; /* of the control group, in that interval */
+    size_t gpu_count;
+    struct ks_live_gpu gpus[KS_LIVE_GPUS_MAX];
+};
+
+enum ks_live_state {
+    KS_LIVE_RUNNING,
+    KS_LIVE_ENDING, /* the processes that stepped have ended, the run perhaps has not */
+    KS_LIVE_OVER,
+};
+
+struct ks_live_style {
+    bool json;     /* one document of one line, with a line feed: docs/live.schema.json */
+    bool colour;   /* ANSI colours */
+    bool ascii;    /* text without characters beyond ASCII of our own */
+    size_t width;  /* columns of the terminal; 0: 100 */
+    size_t height; /* lines that may be used; 0: any */
+};
+
+struct ks_live;
+
+/* Looks at the folder of a run for the first time. Of the options it takes those about cache,
+ * memory and the log, for the report of the latest window; NULL: none. Errors: KS_ERR_IO (it cannot
+ * be listed, or is no folder of a run), KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_live_open(const char *path,
+                                                 const struct ks_report_options *options,
+                                                 struct ks_live **out, struct ks_err *err);
+KS_API void ks_live_close(struct ks_live *live); /* NULL is fine */
+/* Looks again. A folder that is gone is no error: then the run is over. KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_live_look(struct ks_live *live, struct ks_err *err);
+/* Are there traces of a window that the report does not hold yet? */
+KS_API bool ks_live_is_report_due(const struct ks_live *live);
+/* Reads the latest window, which can take seconds. What cannot be read is said in the picture, and
+ * not tried again until the traces change. */
+KS_API void ks_live_read_report(struct ks_live *live);
+
+/* Of the last look. */
+KS_API enum ks_live_state ks_live_state(const struct ks_live *live);
+/* Sorted by rank, then pid; NULL past the last. They and the machine are good until the next look.
+ */
+KS_API const struct ks_live_rank *ks_live_rank(const struct ks_live *live, size_t index);
+/* NULL: nothing is known of it. */
+KS_API const struct ks_live_machine *ks_live_machine(const struct ks_live *live);
+/* Writes what was seen last. KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_live_write(const struct ks_live *live,
+                                                  const struct ks_live_style *style,
+                                                  ks_write_cb write, void *user,
+                                                  struct ks_err *err);
 
 /* ------------------------------------------------------------------ looking at a machine */
 

@@ -12,7 +12,8 @@ import subprocess
 import pytest
 from cli_program import PROGRAM, ROOT, environment
 
-COMMANDS = "report explain query export convert info doctor completion help version run".split()
+COMMANDS = "report view explain query export convert info doctor completion help version"
+COMMANDS = [*COMMANDS.split(), "run"]
 
 
 def one_document(run):

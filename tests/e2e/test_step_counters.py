@@ -17,6 +17,7 @@ from kinetoscope.torch.explain import explain  # noqa: E402
 from kinetoscope.torch.joint_start import JointStart  # noqa: E402
 from kinetoscope.torch.step_counter import StepCounter  # noqa: E402
 from kinetoscope.torch.step_finder import LOADER, OPTIMIZER, StepFinder  # noqa: E402
+from kinetoscope.torch.step_pace import INTERVAL_NS, POINTS_MAX, StepPace  # noqa: E402
 from kinetoscope.torch.step_times import StepTimes  # noqa: E402
 from kinetoscope.torch.window_spec import WindowSpec  # noqa: E402
 
@@ -240,3 +241,26 @@ def test_rank_of_environment(monkeypatch, variables, rank):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert rank_of_environment() == rank
+
+
+def test_pace_is_due_every_two_seconds_at_most():
+    pace = StepPace()
+    assert pace.due_ns == 0  # the first step is noted
+    pace.note(5, 1)
+    pace.written(7, 1_000_000)  # a quick write changes nothing
+    assert pace.due_ns == 5 + INTERVAL_NS
+    pace.written(7, 50_000_000)  # 50 ms: ten seconds later at the earliest
+    assert pace.due_ns == 7 + 10_000_000_000
+
+
+def test_pace_keeps_the_latest_times():
+    pace = StepPace()
+    for step in range(1, 101):
+        pace.note(step, step)
+    members = pace.members()
+    assert members["pace_steps"] == list(range(101 - POINTS_MAX, 101))
+    assert members["pace_ns"] == sorted(members["pace_ns"])
+    assert len(members["pace_ns"]) == POINTS_MAX
+    pace.forget()
+    assert pace.members() == {"pace_steps": [], "pace_ns": []}
+    assert pace.due_ns == 0

@@ -233,6 +233,12 @@ def test_page_markup(tmp_path, text):
     assert planted(tmp_path / "b", "page-markup", "web/src/x.ts", "e.textContent = name;\n") == []
 
 
+def test_one_file_of_the_page_may_ask_but_not_make_markup(tmp_path):
+    path = "web/src/data/served.ts"
+    assert planted(tmp_path, "page-markup", path, "await fetch(name);\n") == []
+    assert planted(tmp_path / "b", "page-markup", path, "element.innerHTML = name;\n") != []
+
+
 def test_words_of_test_data_are_free(tmp_path):
     path = "tests/golden/kineto/plain/input.json"
     for name in ("machine-paths", "registry-hosts", "unfinished", "lines"):

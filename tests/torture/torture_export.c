@@ -95,6 +95,27 @@ static enum ks_status write_page(const void *what, struct ks_err *err)
     return ks_report_write_page(report, what, ignore, NULL, err);
 }
 
+static enum ks_status write_all_parts(const struct ks_page_parts *parts, struct ks_err *err)
+{
+    static const uint16_t tracks[] = {0, 1};
+    const struct ks_page_tile tile = {INT64_MIN / 2, INT64_MAX / 2, tracks, 2, 16};
+    for (unsigned part = 0; part < KS_PAGE_PART_COUNT; part++) {
+        KS_TRY(ks_page_parts_write(parts, part, ignore, NULL, err));
+    }
+    KS_TRY(ks_page_parts_write_tile(parts, &tile, ignore, NULL, err));
+    return ks_page_parts_find(parts, "a", 1, 3, ignore, NULL, err);
+}
+
+/* A page as a server gathers it and gives it away. */
+static enum ks_status write_parts(const void *what, struct ks_err *err)
+{
+    struct ks_page_parts *parts = NULL;
+    KS_TRY(ks_page_parts_open(report, what, &parts, err));
+    enum ks_status status = write_all_parts(parts, err);
+    ks_page_parts_close(parts);
+    return status;
+}
+
 static enum ks_status write_converted(const void *what, struct ks_err *err)
 {
     return ks_convert_write(what, ignore, NULL, err);
@@ -301,6 +322,8 @@ static void test_page(void **state)
         assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
         fail_each(write_page, &page, false);
         fail_each(write_page, &page, true);
+        fail_each(write_parts, &page, false);
+        fail_each(write_parts, &page, true);
         ks_report_close(report);
     }
 }
@@ -319,6 +342,8 @@ static void test_page_reads_and_writes(void **state)
         assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
         fail_each_call(write_page, &page, &reads.calls, &reads.fail_at, 2);
         fail_each_call(write_page, &page, &writes.calls, &writes.fail_at, 2);
+        fail_each_call(write_parts, &page, &reads.calls, &reads.fail_at, 2);
+        fail_each_call(write_parts, &page, &writes.calls, &writes.fail_at, 2);
         ks_report_close(report);
     }
 }

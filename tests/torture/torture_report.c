@@ -1,6 +1,7 @@
 /* Goal: whichever allocation fails between a file and an output, the public API gives KS_ERR_NOMEM
- * and leaves nothing behind. Method: count the allocations of a good run over a small trace, for
- * each output, then fail each of them. */
+ * and leaves nothing behind; a look at a run goes on without the report that it cannot have.
+ * Method: count the allocations of a good run over a small trace, for each output, then fail each
+ * of them. */
 #include <kscope/kscope.h>
 
 #include <stdio.h>
@@ -136,6 +137,46 @@ static void test_folder(void **state)
     }
 }
 
+/* A run that is looked at twice, with its report, drawn both ways. */
+static enum ks_status watch(size_t *size, struct ks_err *err)
+{
+    struct ks_live *live = NULL;
+    const struct ks_live_style screen = {.colour = true};
+    const struct ks_live_style json = {.json = true};
+    enum ks_status status = ks_live_open(folder_path, NULL, &live, err);
+    if (status == KS_OK) {
+        ks_live_read_report(live);
+        status = ks_live_look(live, err);
+    }
+    status = status == KS_OK ? ks_live_write(live, &screen, ignore, size, err) : status;
+    status = status == KS_OK ? ks_live_write(live, &json, ignore, size, err) : status;
+    ks_live_close(live);
+    return status;
+}
+
+static void test_live(void **state)
+{
+    (void)state;
+    size_t size = 0;
+    size_t refused = 0;
+    struct ks_err err = {0};
+    ks_alloc_fail_at(0, false);
+    assert_int_equal(watch(&size, &err), KS_OK);
+    int64_t calls = ks_alloc_calls();
+    int64_t live = ks_alloc_live();
+    for (int64_t at = 1; at <= 2 * calls; at++) {
+        size = 0;
+        ks_alloc_fail_at((at + 1) / 2, at % 2 == 0);
+        enum ks_status status = watch(&size, &err);
+        ks_alloc_fail_at(0, false);
+        assert_true(status == KS_ERR_NOMEM || (status == KS_OK && size > 0));
+        assert_true(status == KS_OK || err.status == KS_ERR_NOMEM);
+        assert_int_equal(ks_alloc_live(), live);
+        refused += status != KS_OK;
+    }
+    assert_true(refused > 10 && refused < 2 * (size_t)calls);
+}
+
 static int write_folder(void)
 {
     if (!mkdtemp(folder_path)) {
@@ -180,6 +221,6 @@ static int remove_trace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations),
-                                       cmocka_unit_test(test_folder)};
+                                       cmocka_unit_test(test_folder), cmocka_unit_test(test_live)};
     return cmocka_run_group_tests(tests, write_trace, remove_trace);
 }

@@ -46,6 +46,7 @@ static void set_gpus(unsigned pid)
                   .reasons = 0x20,
                   .celsius = 91,
                   .busy_percent = 97,
+                  .memory_bytes = 5ULL << 30,
                   .pids = {1, pid},
                   .pid_count = 2}}};
 }
@@ -57,6 +58,8 @@ static void test_ours(void **state)
     set_gpus((unsigned)getpid());
     assert_int_equal(look(list), 1);
     assert_int_equal(list[0].index, 1);
+    assert_int_equal(list[0].memory_bytes, 5LL << 30);
+    assert_int_equal(list[0].memory_total_bytes, 80LL << 30);
     assert_int_equal(list[0].sm_mhz, 1410);
     assert_int_equal(list[0].sm_mhz_max, 1980);
     assert_int_equal(list[0].reasons, 0x20);
@@ -77,7 +80,9 @@ static void test_container(void **state)
     struct ks_gpu_look list[KS_GPU_CLOCKS_MAX];
     set_gpus(1);
     nvml->gpus[0].busy_percent = 0;
+    nvml->gpus[1].memory_bytes = 0; /* not supported, and there is no older call */
     assert_int_equal(look(list), 1);
+    assert_int_equal(list[0].memory_bytes, -1);
     assert_int_equal(list[0].index, 1);
     assert_int_equal(list[0].pid_count, 0);
     assert_int_equal(list[0].other_processes, -1);
@@ -124,7 +129,9 @@ static void test_line(void **state)
     assert_int_equal(nvml->open, 0);
     read_last_line(line);
     snprintf(wanted, sizeof(wanted),
-             ", \"gpus\": [{\"index\": 1, \"busy_percent\": 97, \"sm_mhz\": 1410, "
+             ", \"gpus\": [{\"index\": 1, \"busy_percent\": 97, "
+             "\"memory_bytes\": 5368709120, \"memory_total_bytes\": 85899345920, "
+             "\"sm_mhz\": 1410, "
              "\"sm_mhz_max\": 1980, \"reasons\": 32, \"temperature_c\": 91, \"power_mw\": null, "
              "\"power_limit_mw\": 700000, \"power_default_mw\": null, \"other_processes\": 1, "
              "\"pids\": [%d]}], \"processes\": [",

@@ -3,6 +3,7 @@
  * list of names; strings and text for a page byte by byte. */
 #include "page/data_block.h"
 #include "page/page_names.h"
+#include "page/page_rows.h"
 #include "page/span_blocks.h"
 #include "page/span_depths.h"
 
@@ -249,9 +250,91 @@ static void test_ints(void **state)
     ks_text_release(&text);
 }
 
+/* ------------------------------------------------------------------ where rows lie */
+
+enum { LANES = 3, LANE_ROWS = 3 * KS_PAGE_STRETCH_ROWS + 17, ROWS = LANES * LANE_ROWS };
+
+struct place {
+    int64_t start_ns;
+    int64_t end_ns;
+};
+
+/* Rows by start; one in fifty is long, one in seven is not shown. */
+static void note_rows(struct ks_page_table_rows *table, struct place *places)
+{
+    uint32_t seed = 7;
+    for (size_t lane = 0; lane < LANES; lane++) {
+        int64_t start_ns = 0;
+        for (size_t i = 0; i < LANE_ROWS; i++) {
+            seed = seed * 1664525 + 1013904223;
+            size_t row = lane * LANE_ROWS + i;
+            start_ns += (seed >> 8) % 20;
+            int64_t dur_ns = (seed >> 16) % 50 == 0 ? (seed >> 4) % 90000 : (seed >> 12) % 30;
+            places[row] = (struct place){start_ns, start_ns + dur_ns};
+            ks_page_rows_note(table, lane, row, start_ns, start_ns + dur_ns,
+                              seed % 7 == 0 ? KS_PAGE_ROW_HIDDEN : (uint8_t)(seed % 5));
+        }
+    }
+}
+
+/* Every row that is shown and overlaps the range is among those to be looked at, in order and once;
+ * when the range is short, most others are not. */
+static void check_range(const struct ks_page_table_rows *table, const struct place *places,
+                        size_t lane, int64_t start_ns, int64_t end_ns)
+{
+    static bool is_seen[ROWS];
+    uint64_t before = 0;
+    struct ks_page_walk walk = {
+        .table = table, .lane = lane, .start_ns = start_ns, .end_ns = end_ns};
+    memset(is_seen, 0, sizeof(is_seen));
+    while (ks_page_rows_next(&walk)) {
+        assert_true(walk.row_begin >= before && walk.row_end > walk.row_begin);
+        assert_true(walk.row_begin >= table->lanes[lane].row_begin);
+        assert_true(walk.row_end <= table->lanes[lane].row_end);
+        memset(is_seen + walk.row_begin, 1, (size_t)(walk.row_end - walk.row_begin));
+        before = walk.row_end;
+    }
+    for (size_t row = 0; row < ROWS; row++) {
+        bool is_of_lane = row / LANE_ROWS == lane;
+        bool is_in = is_of_lane && table->depths[row] != KS_PAGE_ROW_HIDDEN &&
+                     places[row].start_ns < end_ns && places[row].end_ns >= start_ns;
+        assert_true(is_seen[row] || !is_in);
+        assert_true(is_of_lane || !is_seen[row]);
+    }
+}
+
+static void test_rows_of_a_range(void **state)
+{
+    (void)state;
+    static struct place places[ROWS];
+    static uint8_t of_rows[ROWS];
+    static struct ks_page_stretch stretches[LANES * 4];
+    static size_t first[LANES + 1];
+    static struct ks_lane lanes[LANES];
+    struct ks_page_table_rows table = {lanes, LANES, of_rows, stretches, first};
+    for (size_t lane = 0; lane < LANES; lane++) {
+        lanes[lane] =
+            (struct ks_lane){(uint32_t)lane + 1, lane * LANE_ROWS, (lane + 1) * LANE_ROWS};
+        first[lane + 1] = first[lane] + 4;
+    }
+    note_rows(&table, places);
+    uint32_t seed = 99;
+    for (int i = 0; i < 300; i++) {
+        seed = seed * 1664525 + 1013904223;
+        int64_t start_ns = (int64_t)((seed >> 4) % 140000) - 5000;
+        int64_t width_ns = (seed >> 20) % 3 == 0 ? (seed >> 6) % 60000 : (seed >> 6) % 40;
+        check_range(&table, places, (size_t)i % LANES, start_ns, start_ns + width_ns + 1);
+    }
+    struct ks_page_walk early = {.table = &table, .start_ns = -100, .end_ns = 0};
+    assert_false(ks_page_rows_next(&early));
+    struct ks_page_walk late = {.table = &table, .start_ns = INT64_MAX - 1, .end_ns = INT64_MAX};
+    assert_false(ks_page_rows_next(&late));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_of_a_range),
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_overlapping),
         cmocka_unit_test(test_deep),

@@ -1,10 +1,10 @@
 // What views share: the report, the other data blocks (parsed when first asked for), and the way
 // from one view to another.
-import { readBlock } from './data/blocks';
 import { asComparison, type Comparison } from './data/compare';
 import { asFlame, type FlameTree } from './data/flame';
 import { asMemory, type MemoryCurve } from './data/memory';
 import type { Report, Step } from './data/report';
+import type { Source } from './data/source';
 import { asTimeline, type Timeline } from './data/timeline';
 
 /** Where the reader is: a view, and what to show of it. Written as "#view?key=value". */
@@ -17,6 +17,10 @@ export interface View {
   readonly element: HTMLElement;
   /** Called each time the view comes to sight, with what its link asks for. */
   show?(params: URLSearchParams): void;
+  /** Fulfilled when what it shows is there; without it, that is so from the start. */
+  readonly ready?: Promise<void>;
+  /** Takes over from the view of an older report what the address does not say. */
+  takeOver?(older: View): void;
 }
 
 export interface ViewKind {
@@ -34,6 +38,7 @@ export class App {
 
   constructor(
     readonly report: Report,
+    readonly source: Source,
     /** Puts the present place into the address, so that it can be shared. */
     readonly rememberPlace: (params: Record<string, string>) => void,
   ) {}
@@ -59,7 +64,7 @@ export class App {
     if (before) {
       return before as Promise<T>;
     }
-    const now = readBlock(id).then(parse);
+    const now = this.source.block(id).then(parse);
     this.parsed.set(id, now);
     return now;
   }

@@ -1,8 +1,10 @@
 // Starts the page: reads the report, puts up the navigation, shows the view that the address names.
 import { App, parseRoute, type View, type ViewKind } from './app';
-import { readBlock } from './data/blocks';
 import { asReport, type Report } from './data/report';
+import { isServed, Refused, Server } from './data/served';
+import { embeddedSource, type Source } from './data/source';
 import { absent, h } from './dom';
+import { type Place, placeIn, putPlace } from './ui/place';
 import { aboutView } from './views/about';
 import { compareView } from './views/compare';
 import { flameView } from './views/flame';
@@ -41,18 +43,24 @@ const VIEWS = ALL_VIEWS.filter(
 );
 
 class Page {
-  private readonly app: App;
-  private readonly made = new Map<string, View>();
-  private readonly links = new Map<string, HTMLAnchorElement>();
+  private app: App;
+  private made = new Map<string, View>();
+  private links = new Map<string, HTMLAnchorElement>();
   private readonly main = h('main', { id: 'view', tabindex: -1 });
   private hash: string | null = null;
   private current: ViewKind = overviewView;
+  private readonly unreachable = h(
+    'p',
+    { class: 'unreachable', role: 'status', hidden: true },
+    'kscope view has ended, or cannot be reached: this page shows what it had.',
+  );
 
   constructor(
     report: Report,
+    source: Source,
     private readonly root: HTMLElement,
   ) {
-    this.app = new App(report, (params) => this.remember(params));
+    this.app = this.appOf(report, source);
     this.build();
     window.addEventListener('hashchange', () => this.go(window.location.hash));
     // Pages inside of a frame made from text have no address of their own for links to lead to.
@@ -76,6 +84,44 @@ class Page {
     this.go(window.location.hash);
   }
 
+  private appOf(report: Report, source: Source): App {
+    return new App(report, source, (params) => this.remember(params));
+  }
+
+  /** Shows a newer report where the reader is, once all that is in sight of it is there. */
+  async renew(report: Report, source: Source): Promise<void> {
+    const app = this.appOf(report, source);
+    const kind = this.current;
+    const view = viewOf(kind, app);
+    const older = this.made.get(kind.id);
+    view.show?.(parseRoute(this.hash ?? '').params);
+    await view.ready;
+    if (this.current !== kind) {
+      return this.renew(report, source); // the reader went on meanwhile
+    }
+    const place = placeIn(this.main);
+    this.app = app;
+    this.made = new Map([[kind.id, view]]);
+    this.links = new Map();
+    this.build();
+    this.mark(kind);
+    this.main.replaceChildren(view.element);
+    if (older) {
+      view.takeOver?.(older);
+    }
+    this.settle(place);
+  }
+
+  /** Heights are known when all is laid out. */
+  private settle(place: Place): void {
+    putPlace(this.main, place);
+    requestAnimationFrame(() => window.scrollTo(0, place.y));
+  }
+
+  sayReach(isThere: boolean): void {
+    this.unreachable.hidden = isThere;
+  }
+
   private build(): void {
     const items = VIEWS.map((kind) => {
       const isAbsent = kind.absentBecause(this.app) !== null;
@@ -96,6 +142,7 @@ class Page {
         h('span', { class: 'brand' }, 'Kinetoscope'),
         h('nav', { 'aria-label': 'Views' }, h('ul', {}, ...items)),
       ),
+      this.unreachable,
       this.main,
     );
     this.root.querySelector('.skip')?.addEventListener('click', (event) => {
@@ -115,14 +162,7 @@ class Page {
     const kind = VIEWS.find((each) => each.id === route.view) ?? overviewView;
     this.current = kind;
     const view = this.viewOf(kind);
-    for (const [id, link] of this.links) {
-      if (id === kind.id) {
-        link.setAttribute('aria-current', 'page');
-        link.scrollIntoView({ block: 'nearest', inline: 'nearest' });
-      } else {
-        link.removeAttribute('aria-current');
-      }
-    }
+    this.mark(kind);
     this.main.replaceChildren(view.element);
     view.show?.(route.params);
     if (!isFirst) {
@@ -134,16 +174,20 @@ class Page {
     }
   }
 
-  private viewOf(kind: ViewKind): View {
-    let view = this.made.get(kind.id);
-    if (!view) {
-      const reason = kind.absentBecause(this.app);
-      view =
-        reason === null
-          ? kind.make(this.app)
-          : { element: h('div', { class: 'view' }, h('h1', {}, kind.title), absent(reason)) };
-      this.made.set(kind.id, view);
+  private mark(kind: ViewKind): void {
+    for (const [id, link] of this.links) {
+      if (id === kind.id) {
+        link.setAttribute('aria-current', 'page');
+        link.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+      } else {
+        link.removeAttribute('aria-current');
+      }
     }
+  }
+
+  private viewOf(kind: ViewKind): View {
+    const view = this.made.get(kind.id) ?? viewOf(kind, this.app);
+    this.made.set(kind.id, view);
     return view;
   }
 
@@ -166,28 +210,50 @@ class Page {
   }
 }
 
+function viewOf(kind: ViewKind, app: App): View {
+  const reason = kind.absentBecause(app);
+  return reason === null
+    ? kind.make(app)
+    : { element: h('div', { class: 'view' }, h('h1', {}, kind.title), absent(reason)) };
+}
+
+/** The report of a source, named in the title of the page. */
+async function reportOf(source: Source): Promise<Report> {
+  const report = asReport(await source.block('report'));
+  if (!report) {
+    throw new Error('no report');
+  }
+  document.title = `${report.verdict.text} – Kinetoscope`;
+  return report;
+}
+
+async function startServed(root: HTMLElement): Promise<void> {
+  const { server, source } = await Server.open();
+  const page = new Page(await reportOf(source), source, root);
+  server.watch(
+    async (newer) => page.renew(await reportOf(newer), newer),
+    (isThere) => page.sayReach(isThere),
+  );
+}
+
 async function start(): Promise<void> {
   const root = document.getElementById('app');
   if (!root) {
     return;
   }
+  let why = 'This page is damaged or cut: its report cannot be read. Write it again.';
   try {
-    const report = asReport(await readBlock('report'));
-    if (report) {
-      document.title = `${report.verdict.text} – Kinetoscope`;
-      new Page(report, root);
-      return;
+    if (isServed()) {
+      why = 'The report cannot be read: kscope view has ended, or cannot be reached.';
+      await startServed(root);
+    } else {
+      new Page(await reportOf(embeddedSource), embeddedSource, root);
     }
-  } catch {
-    // Said below: a page that was cut has no report that can be read.
+    return;
+  } catch (error) {
+    why = error instanceof Refused ? error.message : why;
   }
-  root.replaceChildren(
-    h(
-      'main',
-      {},
-      absent('This page is damaged or cut: its report cannot be read. Write it again.'),
-    ),
-  );
+  root.replaceChildren(h('main', {}, h('div', { class: 'view' }, absent(why))));
 }
 
 void start();

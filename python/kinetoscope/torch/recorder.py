@@ -3,7 +3,8 @@
 The hooks tell what the program does; StepFinder says which of that ends a step; here a step moves
 the process from phase to phase: it waits, records a window for its times, one more step for the
 Python stacks, perhaps waits for another window, and at last only counts and takes some times.
-Outside the windows a step costs a few Python calls and two clock reads. Any failure of ours turns
+Outside the windows a step costs a few Python calls and two clock reads; every two seconds one of
+them writes the status file, so that others see how far the process is. Any failure of ours turns
 recording off and leaves the reason in the status file; the program never sees it.
 """
 
@@ -18,6 +19,7 @@ from kinetoscope.torch import compiler_counts
 from kinetoscope.torch.explain import explain
 from kinetoscope.torch.joint_start import JointStart
 from kinetoscope.torch.step_finder import INFERENCE, OPTIMIZER, StepFinder
+from kinetoscope.torch.step_pace import StepPace
 from kinetoscope.torch.step_times import StepTimes
 from kinetoscope.torch.window import STACKS, TIMES, Window
 from kinetoscope.torch.window_spec import AUTO_WAIT_MAX, WindowSpec
@@ -90,6 +92,7 @@ class Recorder:
         self._waited_count = 0
         self._ended_ns = 0  # when the last step ended; 0: the next step is not worth timing
         self._times = StepTimes()
+        self._pace = StepPace()
         self._calls = _ThreadCalls()
         self._is_other_profiling = False
         self._has_met_other = False
@@ -231,6 +234,7 @@ class Recorder:
         """What counted as a step until now was none: times and an open window are worth nothing."""
         self._ended_ns = 0
         self._times = StepTimes()
+        self._pace.forget()
         if self._phase is RECORDING:
             window, self._window = self._window, None
             with self._own_call():
@@ -248,13 +252,19 @@ class Recorder:
             self._advance_window()
             self._ended_ns = 0
             return
-        is_report_due = False
+        is_report_due = now >= self._pace.due_ns
+        if is_report_due:
+            self._pace.note(now, self._finder.step_count)
         if self._ended_ns and not self._is_other_profiling:
-            is_report_due = self._keep_time(now - self._ended_ns)
+            is_report_due |= self._keep_time(now - self._ended_ns)
         if self._phase is WAITING:
             self._wait()
-        if is_report_due:
+        # A window that has just opened has said so; nothing of ours belongs into its steps.
+        if is_report_due and self._phase is not RECORDING:
+            began_ns = perf_counter_ns()
             self._report()
+            ended_ns = perf_counter_ns()
+            self._pace.written(ended_ns, ended_ns - began_ns)
         self._ended_ns = perf_counter_ns()
 
     def _keep_time(self, dur_ns):
@@ -266,7 +276,6 @@ class Recorder:
     def _wait(self):
         if self._finder.step_count == 1:
             self._identify()
-            self._report()
         self._waited_count += 1
         if self._is_other_profiling:
             return
@@ -477,6 +486,7 @@ class Recorder:
             unprofiled_step_ns=self._times.before_ns,
             unprofiled_step_after_ns=self._times.after_ns,
             is_over=self._is_over,
+            **self._pace.members(),
             **self._notes,
         )
         self._status.write()

@@ -41,6 +41,24 @@ interface RawFlows {
   readonly to_ns: readonly number[];
 }
 
+/** What a server gives for a part of the timeline; names are places in its own `strings`. */
+export interface RawTile {
+  readonly strings: readonly string[];
+  readonly tracks: readonly { readonly id: number; readonly levels: readonly RawLevel[] }[];
+  readonly flows?: RawFlows;
+}
+
+/** Spans that a server found, by time; names are places in its own `strings`. */
+export interface RawFound {
+  readonly is_cut: boolean;
+  readonly strings: readonly string[];
+  readonly track: readonly number[];
+  readonly start_ns: readonly number[];
+  readonly dur: readonly number[];
+  readonly depth: readonly number[];
+  readonly name: readonly number[];
+}
+
 /** A stretch that is held span by span, and what it is there for. */
 export interface ExactRange {
   readonly start_ns: number;
@@ -140,8 +158,16 @@ export class Track {
 
   /** From the finest to the coarsest. */
   get levels(): readonly Level[] {
-    this.decoded ??= this.raw.levels.map(decodeLevel).sort((a, b) => fineness(a) - fineness(b));
+    this.decoded ??= this.raw.levels.map((level) => decodeLevel(level)).sort(byFineness);
     return this.decoded;
+  }
+
+  addLevel(level: Level): void {
+    this.decoded = [...this.levels, level].sort(byFineness);
+  }
+
+  removeLevel(level: Level): void {
+    this.decoded = this.levels.filter((each) => each !== level);
   }
 
   /** Cuts [fromNs, toNs) into pieces, each of the finest level that covers it, by time. */
@@ -175,7 +201,12 @@ function fineness(level: Level): number {
   return level.isExact ? 0 : Math.max(1, level.resolutionNs);
 }
 
-function decodeLevel(raw: RawLevel): Level {
+function byFineness(a: Level, b: Level): number {
+  return fineness(a) - fineness(b);
+}
+
+/** `names`: where the names of the level are; without it they are where the level says. */
+function decodeLevel(raw: RawLevel, names?: readonly number[]): Level {
   const ts = undelta(raw.ts);
   const sizes: number[] = [];
   for (const depth of raw.depth) {
@@ -198,7 +229,8 @@ function decodeLevel(raw: RawLevel): Level {
     lane.ts[at] = start;
     lane.end[at] = end;
     lane.reach[at] = at > 0 ? Math.max(lane.reach[at - 1] ?? 0, end) : end;
-    lane.name[at] = raw.name[i] ?? 0;
+    const name = raw.name[i] ?? 0;
+    lane.name[at] = names ? (names[name] ?? 0) : name;
     lane.count[at] = raw.count[i] ?? 1;
     used[depth] = at + 1;
   }
@@ -263,29 +295,104 @@ export function spanAt(track: Track, level: Level, depth: number, index: number)
 export class Timeline {
   readonly startNs: number;
   readonly endNs: number;
-  readonly strings: readonly string[];
   readonly tracks: readonly Track[];
   readonly counters: readonly Counter[];
   readonly ranges: readonly ExactRange[];
   readonly namesLeftOut: number;
   readonly samplesLeftOut: number;
-  private readonly flowsByFrom: readonly Flow[];
-  private readonly flowsByTo: readonly Flow[];
+  private readonly names: string[];
+  private readonly placeOfName = new Map<string, number>();
+  private flowsByFrom: readonly Flow[] = [];
+  private flowsByTo: readonly Flow[] = [];
+  private readonly flowKeys = new Set<string>();
   private readonly byId = new Map<number, Track>();
 
   constructor(raw: RawTimeline) {
     this.startNs = raw.start_ns;
     this.endNs = Math.max(raw.end_ns, raw.start_ns + 1);
-    this.strings = raw.strings;
+    this.names = [...raw.strings];
     this.ranges = raw.ranges ?? [];
     this.namesLeftOut = raw.names_left_out ?? 0;
     this.samplesLeftOut = raw.samples_left_out ?? 0;
     this.tracks = raw.tracks.map((track) => new Track(track));
     this.counters = (raw.counters ?? []).map(decodeCounter);
-    this.flowsByFrom = decodeFlows(raw.flows).sort((a, b) => a.fromNs - b.fromNs);
-    this.flowsByTo = [...this.flowsByFrom].sort((a, b) => a.toNs - b.toNs);
+    this.addFlows(decodeFlows(raw.flows));
     for (const track of this.tracks) {
       this.byId.set(track.id, track);
+    }
+  }
+
+  get strings(): readonly string[] {
+    return this.names;
+  }
+
+  /** Gives the tracks of the tile their levels; a name that is known keeps its place. */
+  addTile(raw: RawTile): (readonly [Track, readonly Level[]])[] {
+    const names = raw.strings.map((text) => this.placeOf(text));
+    const added: (readonly [Track, readonly Level[]])[] = [];
+    for (const { id, levels } of raw.tracks) {
+      const track = this.byId.get(id);
+      if (track) {
+        const decoded = levels.map((level) => decodeLevel(level, names));
+        decoded.forEach((level) => track.addLevel(level));
+        added.push([track, decoded]);
+      }
+    }
+    this.addFlows(decodeFlows(raw.flows));
+    return added;
+  }
+
+  /** The spans that a server found. They lie in a level of their own, which no track has. */
+  addFound(raw: RawFound): Span[] {
+    const names = raw.strings.map((text) => this.placeOf(text));
+    const level: Level = { startNs: 0, endNs: 0, resolutionNs: 0, isExact: true, lanes: [] };
+    return raw.start_ns.flatMap((startNs, index) => {
+      const track = this.byId.get(raw.track[index] ?? -1);
+      const endNs = startNs + (raw.dur[index] ?? 0);
+      const name = names[raw.name[index] ?? 0] ?? 0;
+      const depth = raw.depth[index] ?? 0;
+      return track ? [{ track, level, depth, index, startNs, endNs, name, count: 1 }] : [];
+    });
+  }
+
+  /** The span of a level that is there which is as `wanted` is, or null. */
+  held(wanted: Span): Span | null {
+    for (const level of wanted.track.levels) {
+      const lane = level.lanes[wanted.depth];
+      let i = lane ? firstAbove(lane.ts, wanted.startNs - 1) : 0;
+      for (; lane && i < lane.ts.length && lane.ts[i] === wanted.startNs; i++) {
+        const span = spanAt(wanted.track, level, wanted.depth, i);
+        if (span?.name === wanted.name && span.endNs === wanted.endNs) {
+          return span;
+        }
+      }
+    }
+    return null;
+  }
+
+  placeOf(text: string): number {
+    if (this.placeOfName.size === 0) {
+      this.names.forEach((name, i) => this.placeOfName.set(name, i));
+    }
+    let place = this.placeOfName.get(text);
+    if (place === undefined) {
+      place = this.names.push(text) - 1;
+      this.placeOfName.set(text, place);
+    }
+    return place;
+  }
+
+  /** Tiles overlap, so a flow may come twice. */
+  private addFlows(flows: readonly Flow[]): void {
+    const isNew = ({ fromTrack, fromNs, toTrack, toNs }: Flow) => {
+      const key = `${fromTrack} ${fromNs} ${toTrack} ${toNs}`;
+      const before = this.flowKeys.size;
+      return this.flowKeys.add(key).size > before;
+    };
+    const added = flows.filter(isNew);
+    if (added.length > 0) {
+      this.flowsByFrom = [...this.flowsByFrom, ...added].sort((a, b) => a.fromNs - b.fromNs);
+      this.flowsByTo = [...this.flowsByFrom].sort((a, b) => a.toNs - b.toNs);
     }
   }
 
@@ -294,7 +401,7 @@ export class Timeline {
   }
 
   nameOf(span: Span): string {
-    return this.strings[span.name] ?? '';
+    return this.names[span.name] ?? '';
   }
 
   /** Launches inside of `span` with their work, and the launch of `span` itself. */
@@ -325,7 +432,7 @@ export class Timeline {
   search(text: string, limit: number): Span[] {
     const needle = text.toLowerCase();
     const wanted = new Set<number>();
-    this.strings.forEach((name, id) => {
+    this.names.forEach((name, id) => {
       if (name.toLowerCase().includes(needle)) {
         wanted.add(id);
       }

@@ -105,7 +105,10 @@ function paintLane(
     }
     const x0 = Math.max(left, scene.gutter + (ts - scene.camera.fromNs) * pixelsPerNs);
     const x1 = Math.min(right, scene.gutter + (end - scene.camera.fromNs) * pixelsPerNs);
-    brush.span(kind, lane, i, x0, x1, y);
+    // A span that goes on in the next piece has no edge there, and one name.
+    const isCut = end > piece.toNs && piece.toNs < scene.camera.toNs;
+    const before = left - Math.max(scene.gutter, timeToX(scene, ts));
+    brush.span(kind, lane, i, x0, x1, y, { isCut, isNamed: before >= LABEL_WIDTH_MIN });
     if (x1 - x0 >= 1) {
       i++;
     } else {
@@ -130,10 +133,18 @@ class Brush {
     private readonly scene: Scene,
   ) {}
 
-  span(kind: string, lane: Lane, index: number, x0: number, x1: number, y: number): void {
+  span(
+    kind: string,
+    lane: Lane,
+    index: number,
+    x0: number,
+    x1: number,
+    y: number,
+    piece: { readonly isCut: boolean; readonly isNamed: boolean },
+  ): void {
     const name = lane.name[index] ?? 0;
     const count = lane.count[index] ?? 1;
-    const width = Math.max(x1 - x0 - (x1 - x0 > 3 ? 0.5 : 0), 1);
+    const width = Math.max(x1 - x0 - (x1 - x0 > 3 && !piece.isCut ? 0.5 : 0), 1);
     addBox(this.boxesOf(kind, name, width), x0, y, width);
     if (count > 1) {
       this.mergedSpans += count;
@@ -144,7 +155,7 @@ class Brush {
     if (this.scene.matches.size > 0 && this.scene.matches.has(name)) {
       addBox(this.marks, x0, y, width);
     }
-    if (width >= LABEL_WIDTH_MIN) {
+    if (width >= LABEL_WIDTH_MIN && !piece.isNamed) {
       const text = shortName(this.scene.timeline.strings[name] ?? '');
       this.labels.push([count > 1 ? `${count} × ${text}` : text, x0, y]);
       this.labelRooms.push(width - 6);

@@ -39,7 +39,7 @@ export function lineChart(options: LineChartOptions): HTMLElement {
       make();
     }
   }).observe(box);
-  onThemeChange(() => plot && make());
+  onThemeChange(box, () => plot && make());
   return box;
 }
 

@@ -83,7 +83,27 @@ export function readTheme(element: Element): Theme {
   };
 }
 
-/** Calls `listener` when the reader's system changes between light and dark. */
-export function onThemeChange(listener: () => void): void {
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', listener);
+// A listener goes with its owner, which it may refer to: the view of a report that was replaced.
+const listeners = new WeakMap<object, () => void>();
+const owners = new Set<WeakRef<object>>();
+
+/** Calls `listener`, as long as `owner` is of use, when the reader's system changes between light
+ * and dark. */
+export function onThemeChange(owner: object, listener: () => void): void {
+  if (owners.size === 0) {
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', tellOwners);
+  }
+  listeners.set(owner, listener);
+  owners.add(new WeakRef(owner));
+}
+
+function tellOwners(): void {
+  for (const weak of owners) {
+    const owner = weak.deref();
+    if (owner) {
+      listeners.get(owner)?.();
+    } else {
+      owners.delete(weak);
+    }
+  }
 }

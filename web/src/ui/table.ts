@@ -92,8 +92,9 @@ export class Table<T> {
     this.scroller.append(this.grid);
     this.scroller.addEventListener('scroll', () => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.scroller);
-    window.addEventListener('beforeprint', () => this.drawRange(0, ROWS_PRINTED_MAX));
-    window.addEventListener('afterprint', () => this.draw(true));
+    const self = new WeakRef(this); // a table whose report was replaced goes
+    window.addEventListener('beforeprint', () => self.deref()?.drawRange(0, ROWS_PRINTED_MAX));
+    window.addEventListener('afterprint', () => self.deref()?.draw(true));
     this.element.append(
       h('div', { class: 'toolbar' }, this.filter, this.count),
       this.scroller,

@@ -73,7 +73,7 @@ class FlamePanel {
     this.canvas = new Canvas(this.box, () => this.draw());
     this.fitter = new Fitter(this.canvas.context);
     this.build();
-    onThemeChange(() => {
+    onThemeChange(this, () => {
       this.theme = readTheme(document.body);
       this.canvas.redraw();
     });

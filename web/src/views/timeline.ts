@@ -1,6 +1,7 @@
 // The timeline: toolbar, canvas, details of the selected span, and a table of what is in view.
 import type { App, ViewKind } from '../app';
 import type { Flow, Piece, Span, Timeline, Track } from '../data/timeline';
+import { Tiles } from '../data/tiles';
 import { firstAbove, spanAt } from '../data/timeline';
 import { absent, button, clear, h, plainTable, twin } from '../dom';
 import { formatAs, formatCount, formatMoment, formatTime } from '../format';
@@ -11,10 +12,11 @@ import { Canvas, Fitter } from '../ui/canvas';
 import { shortName } from '../ui/names';
 import { onThemeChange, readTheme, type Theme } from '../ui/palette';
 import { type Column, Table } from '../ui/table';
-import { BlockView } from './block';
+import { BlockView, type Built } from './block';
 
 const MATCHES_MAX = 5000;
 const ROWS_IN_VIEW_MAX = 2000;
+const SEARCH_PAUSE_MS = 120; // while somebody types
 const GUTTER = { wide: 190, narrow: 112 };
 
 export const timelineView: ViewKind = {
@@ -35,11 +37,10 @@ function build(app: App, timeline: Timeline | null, element: HTMLElement) {
     element.append(absent('The inputs hold no spans that could be drawn.'));
     return null;
   }
-  const panel = new TimelinePanel(app, timeline, element);
-  return (params: URLSearchParams) => panel.go(params);
+  return new TimelinePanel(app, timeline, element);
 }
 
-class TimelinePanel {
+class TimelinePanel implements Built {
   private readonly camera: Camera;
   private readonly rows: Rows;
   private readonly canvas: Canvas;
@@ -52,8 +53,14 @@ class TimelinePanel {
   private matches: readonly Span[] = [];
   private matchNames: ReadonlySet<number> = new Set();
   private matchIndex = -1;
+  private searched = '';
+  private searchTimer = 0;
+  /** To be tried again when more of the timeline has come. */
+  private pending: (() => void) | null = null;
   private drag: { x: number; y: number; moved: boolean } | null = null;
   private rememberTimer = 0;
+  /** Where a server gives any detail; else null. */
+  private readonly tiles: Tiles | null;
 
   private readonly box = h('div', { class: 'timeline-box' });
   private readonly range = h('span', { class: 'range' });
@@ -74,13 +81,15 @@ class TimelinePanel {
     private readonly element: HTMLElement,
   ) {
     this.camera = new Camera(timeline.startNs, timeline.endNs);
+    const { tile } = app.source;
+    this.tiles = tile && new Tiles(timeline, tile, () => this.redraw());
     this.rows = new Rows(timeline);
     this.theme = readTheme(document.body);
     this.canvas = new Canvas(this.box, () => this.draw());
     this.fitter = new Fitter(this.canvas.context);
     this.build();
     this.listen();
-    onThemeChange(() => {
+    onThemeChange(this, () => {
       this.theme = readTheme(document.body);
       this.redraw();
     });
@@ -104,12 +113,60 @@ class TimelinePanel {
     const find = params.get('find');
     if (find) {
       this.query.value = find;
-      this.search();
       const start = isRange ? from : this.timeline.startNs;
       const isWanted = (span: Span) => span.endNs > start && isOfRank(span.track.rank);
-      this.pickMatch(this.matches.findIndex(isWanted), isRange);
+      this.search(() => this.pickMatch(this.matches.findIndex(isWanted), isRange));
     }
     this.redraw();
+  }
+
+  /** The panel of an older report gives its place: what is in sight, folds, selection, search. */
+  takeOver(older: Built): void {
+    if (!(older instanceof TimelinePanel)) {
+      return;
+    }
+    const { fromNs, toNs, startNs, endNs } = older.camera;
+    if (fromNs > startNs || toNs < endNs) {
+      this.camera.set(fromNs, toNs); // who looked at all of it goes on to
+    }
+    const sameAs = (track: Track) =>
+      this.timeline.tracks.find(
+        (each) =>
+          each.kind === track.kind &&
+          each.name === track.name &&
+          each.rank === track.rank &&
+          each.process === track.process,
+      );
+    for (const track of older.timeline.tracks) {
+      const same = older.rows.isOpen(track) ? sameAs(track) : undefined;
+      if (same && !this.rows.isOpen(same)) {
+        this.rows.toggle(same);
+      }
+    }
+    this.scrollY = older.scrollY;
+    if (older.query.value !== '') {
+      this.query.value = older.query.value;
+      this.search(() => {
+        this.matchIndex = Math.min(older.matchIndex, this.matches.length - 1);
+        this.sayMatches();
+      });
+    }
+    const span = older.selected;
+    const track = span && sameAs(span.track);
+    if (span && track) {
+      const name = this.timeline.placeOf(older.timeline.nameOf(span));
+      this.selectLater({ ...span, track, name });
+    }
+    this.redraw();
+  }
+
+  /** Selects the span that is as `wanted` was, once it is there. */
+  private selectLater(wanted: Span): void {
+    const span = this.timeline.held(wanted);
+    this.pending = span ? null : () => this.selectLater(wanted);
+    if (span) {
+      this.select(span, false);
+    }
   }
 
   /** Scrolls to the tracks of a rank, which stand one below the other. */
@@ -260,9 +317,11 @@ class TimelinePanel {
     const spans: Span[] = [];
     let total = 0;
     for (const track of this.timeline.tracks) {
-      for (const piece of track.cover(fromNs, toNs)) {
+      track.cover(fromNs, toNs).forEach((piece, at) => {
         piece.level.lanes.forEach((lane, depth) => {
-          const first = firstAbove(lane.reach, piece.fromNs);
+          // What reaches from one piece into the next is listed with the one it starts in.
+          const first =
+            at === 0 ? firstAbove(lane.reach, piece.fromNs) : firstAbove(lane.ts, piece.fromNs - 1);
           for (let i = first; i < lane.ts.length && (lane.ts[i] ?? 0) < piece.toNs; i++) {
             total++;
             const span = spans.length < ROWS_IN_VIEW_MAX && spanAt(track, piece.level, depth, i);
@@ -271,7 +330,7 @@ class TimelinePanel {
             }
           }
         });
-      }
+      });
     }
     return { spans, total };
   }
@@ -309,8 +368,28 @@ class TimelinePanel {
     this.scrollTo(this.scrollY);
     const painted = paint(this.canvas.context, this.scene());
     this.say(painted);
+    this.askForDetail();
     window.clearTimeout(this.rememberTimer);
     this.rememberTimer = window.setTimeout(() => this.remember(), 400);
+  }
+
+  /** What is in sight may be had finer; when it comes, all is drawn anew. */
+  private askForDetail(): void {
+    if (!this.tiles) {
+      return;
+    }
+    const bottom = this.scrollY + this.canvas.height - RULER_HEIGHT;
+    const inSight = this.rows.rows.flatMap((row) =>
+      row.track &&
+      row.track.kind !== 'other' &&
+      row.top < bottom &&
+      row.top + row.height > this.scrollY
+        ? [row.track]
+        : [],
+    );
+    this.tiles.want(this.camera.fromNs, this.camera.toNs, inSight);
+    this.element.toggleAttribute('data-waiting', this.tiles.isWaiting);
+    this.pending?.();
   }
 
   /** Texts beside the canvas; only those that changed are touched. */
@@ -331,7 +410,9 @@ class TimelinePanel {
     return [
       painted.mergedSpans > 0 &&
         `Merged detail: bars with a dark foot stand for several spans each (${merged} here). ` +
-          `The single ones are not in this file, except around findings and some steps.`,
+          (this.tiles
+            ? 'Zoom in to see the single ones.'
+            : 'The single ones are not in this file, except around findings and some steps.'),
       namesLeftOut > 0 && `${formatCount(namesLeftOut)} names are not in this file.`,
       samplesLeftOut > 0 && `${formatCount(samplesLeftOut)} samples of counters are not, either.`,
     ]
@@ -510,12 +591,34 @@ class TimelinePanel {
 
   // Searching.
 
-  private search(): void {
+  /** Looks at all spans: of the page at once, or with the help of the server, as that answers. */
+  private search(then: () => void = () => {}): void {
     const text = this.query.value.trim();
-    this.matches = text === '' ? [] : this.timeline.search(text, MATCHES_MAX);
-    this.matchNames = new Set(this.matches.map((span) => span.name));
+    const { find } = this.app.source;
+    this.searched = text;
+    window.clearTimeout(this.searchTimer);
+    if (!find || text === '') {
+      this.showMatches(text === '' ? [] : this.timeline.search(text, MATCHES_MAX), then);
+      return;
+    }
+    this.searchTimer = window.setTimeout(() => {
+      find(text)
+        .then((raw) => this.timeline.addFound(raw))
+        .catch(() => this.timeline.search(text, MATCHES_MAX)) // what is here, when it has ended
+        .then((spans) => {
+          if (this.searched === text) {
+            this.showMatches(spans, then);
+          }
+        });
+    }, SEARCH_PAUSE_MS);
+  }
+
+  private showMatches(spans: readonly Span[], then: () => void): void {
+    this.matches = spans;
+    this.matchNames = new Set(spans.map((span) => span.name));
     this.matchIndex = -1;
     this.sayMatches();
+    then();
     this.redraw();
   }
 
@@ -534,9 +637,14 @@ class TimelinePanel {
   }
 
   private stepMatch(direction: number): void {
-    if (this.matches.length === 0) {
-      this.search();
+    if (this.searched !== this.query.value.trim() || this.matches.length === 0) {
+      this.search(() => this.goToMatch(direction));
+    } else {
+      this.goToMatch(direction);
     }
+  }
+
+  private goToMatch(direction: number): void {
     if (this.matches.length > 0) {
       const { fromNs } = this.camera;
       const start = this.matches.findIndex((span) => span.startNs >= fromNs);
@@ -717,7 +825,7 @@ class TimelinePanel {
 
   /** From the selected span to its neighbour in the lane, or one level out or in. */
   private walk(aside: number, inwards: number): void {
-    const from = this.selected;
+    const from = this.selected && (this.timeline.held(this.selected) ?? this.selected);
     if (!from) {
       const row = this.rows.rows.find((each) => each.track && each.top >= this.scrollY);
       const ns = (this.camera.fromNs + this.camera.toNs) / 2;
