@@ -400,6 +400,49 @@ def test_performance_of_a_model(debug):
     assert any(name.startswith("aten::") for name in names) and report["steps"] == 3
 
 
+class OneBad(Samples):
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return (x * float("nan") if index == 21 else x), y
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("late", [False, True])
+def test_index_of_a_bad_sample(debug, records, workers, late):
+    """Switched on in the middle of an epoch, only the row is known in that epoch."""
+    loader = torch.utils.data.DataLoader(OneBad(), 8, num_workers=workers)
+    batches = iter(loader)
+    if not late:
+        debug.enable_debugging("data_loading")
+        batches = iter(loader)
+    else:
+        next(batches)
+        debug.enable_debugging("data_loading")
+    for _ in batches:
+        pass
+    (found,) = [r.facts for r in records.found if r.levelno >= logging.WARNING]
+    assert (found["row"], found["index"], found["count"]) == (5, None if late else 21, 8)
+    records.found.clear()
+    for _ in loader:
+        pass
+    assert [r.facts["index"] for r in records.found if "row" in r.facts] == [21]
+
+
+def test_a_handler_that_raises_ends_debugging_only(debug):
+    class Broken(logging.Handler):
+        def handle(self, record):
+            raise RuntimeError("planted")
+
+    handler, logger = Broken(), logging.getLogger("kinetoscope.debug")
+    logger.addHandler(handler)
+    try:
+        watched = train(begin=lambda m, o: debug.enable_debugging(None, m))
+        debug.disable_debugging()
+    finally:
+        logger.removeHandler(handler)
+    assert is_same(watched, train())
+
+
 def test_import_is_light(ks):
     root = os.path.dirname(os.path.dirname(ks.__file__))
     code = "import sys, kinetoscope.debug as d; d.SWITCHES; sys.exit('torch' in sys.modules)"

@@ -60,6 +60,10 @@ class ProgramHooks:
             loaders = getattr(import_module("torch.utils.data.dataloader"), name)
             self._patch(loaders, "_next_index", self._make_next_index)
 
+    def watch(self, model):
+        """A model that was not known at the start."""
+        self._watch(model)
+
     def remove(self):
         """A wrapper that others have wrapped meanwhile stays, and only hands on."""
         for handle in [*self._handles, *self._search]:
@@ -196,9 +200,10 @@ class ProgramHooks:
 
     def _make_next_index(self, next_index, switch):
         def watched(iterator):
+            is_first = iterator._num_yielded == 0 and getattr(iterator, "_send_idx", 0) == 0
             index = next_index(iterator)
             if switch.kinetoscope_is_on:
-                iterator.__dict__.setdefault("_kinetoscope_indices", []).append(index)
+                _keep_index(iterator, index, is_first)
             return index
 
         return watched
@@ -217,11 +222,20 @@ def _has_closure(args, kwargs):
     return any(arg is not None for arg in args[1:]) or kwargs.get("closure") is not None
 
 
+def _keep_index(iterator, index, is_first):
+    """Batches come in the order in which their indices are asked for. Where they do not, or where
+    the first ones were not heard, none is known."""
+    kept = iterator.__dict__
+    if is_first:
+        kept["_kinetoscope_indices"] = [] if getattr(iterator, "_in_order", True) else None
+    if kept.get("_kinetoscope_indices") is not None:
+        kept["_kinetoscope_indices"].append(index)
+
+
 def _taken_indices(iterator):
-    """Indices of the samples of the batch that was taken: batches come in the order in which their
-    indices were asked for. None where that is not so, or where it is not known."""
+    """Indices of the samples of the batch that was taken, or None."""
     asked = iterator.__dict__.get("_kinetoscope_indices")
-    if not asked or not getattr(iterator, "_in_order", True):
+    if not asked:
         return None
     index = asked.pop(0)
     return list(index) if isinstance(index, tuple | list) else None

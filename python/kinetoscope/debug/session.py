@@ -4,6 +4,7 @@ Nothing here raises into the program: a watch that fails is switched off, and a 
 """
 
 import contextlib
+import os
 import sys
 import traceback
 from time import perf_counter_ns
@@ -29,14 +30,14 @@ _current = None  # the one session of the process
 
 
 class Session:
-    def __init__(self, model=None, optimizer=None, **options):
+    def __init__(self, model=None, **options):
         self.log = RecordLog(options.get("folder"))
         self.options = options
         self.step = 0
         self.latest = {}
         self.is_on = dict.fromkeys(SWITCHES, False)
         self._models = [] if model is None else [model]
-        self._optimizer = optimizer
+        self._process = os.getpid()
         self._names = {}
         self._incidents = {}
         self._costs_ns = dict.fromkeys(SWITCHES, 0)
@@ -129,7 +130,16 @@ class Session:
     # ---------------------------------------------------------------- what hooks tell
 
     def tell(self, event, *args):
-        """Hands an event to the watches that want it; each pays for its time."""
+        """Hands an event to the watches that want it; each pays for its time. In a child that was
+        forked nobody watches."""
+        if os.getpid() != self._process:
+            return
+        try:
+            self._tell(event, args)
+        except Exception:  # as of a handler of the program's own: nothing can be written then
+            self._watches.clear()
+
+    def _tell(self, event, args):
         if event == "step_ended":
             self._end_step()
         elif event == "call_began":
@@ -159,6 +169,11 @@ class Session:
         self.step += 1
         self.anomaly.step()
         self.metrics.step()
+
+    def watch(self, model):
+        """One more model."""
+        self._hooks.watch(model)
+        self._meet(model)
 
     def _meet(self, module):
         if all(module is not known for known in self._models):
@@ -246,7 +261,9 @@ def enable_debugging(names=None, model=None, optimizer=None, **options):
     wanted = resolve(names)
     _check_options(options)
     if _current is None:
-        _current = Session(model, optimizer, **options)
+        _current = Session(model, **options)
+    elif model is not None:
+        _current.watch(model)
     _current.enable(wanted)
     if optimizer is not None:
         _current.tell("resumed", optimizer)
