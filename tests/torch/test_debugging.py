@@ -29,9 +29,11 @@ class Records(logging.Handler):
 
 
 @pytest.fixture
-def debug(ks):
+def debug(ks, tmp_path, monkeypatch):
+    """The package, where switches without a folder write into the test's."""
     import kinetoscope.debug as package
 
+    monkeypatch.chdir(tmp_path)
     package.disable_debugging()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # sums of a few numbers only wait for each other
