@@ -102,7 +102,7 @@ model = torch.nn.Linear(8, 2)
 with torch.inference_mode():
     for number in range(400):
         model(torch.randn(4, 8))
-dist.barrier()
+        dist.barrier()
 dist.destroy_process_group()
 """,
     )

@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 from kinetoscope.run_status import RunStatus, rank_of_environment  # noqa: E402
+from kinetoscope.torch import joint_start  # noqa: E402
 from kinetoscope.torch.call_counter import CallCounter  # noqa: E402
 from kinetoscope.torch.explain import explain  # noqa: E402
 from kinetoscope.torch.joint_start import JointStart  # noqa: E402
@@ -117,10 +118,17 @@ def test_ranks_begin_at_the_step_that_rank_0_says(tmp_path):
     assert other.is_due(12, False)
 
 
-def test_rank_that_hears_nothing_begins_by_itself(tmp_path):
+@pytest.mark.parametrize(("step_ns", "steps"), [(40_000_000, 32), (1_000_000, 1000)])
+def test_rank_that_hears_nothing_begins_by_itself(tmp_path, monkeypatch, step_ns, steps):
+    """After 32 steps and a second."""
+    clock = iter(range(0, 10**12, step_ns))
+    monkeypatch.setattr(joint_start, "perf_counter_ns", lambda: now[0])
     _, other = ranks(tmp_path)
-    due = [other.is_due(step, step == 20) for step in range(10, 60)]
-    assert due.index(True) + 10 == 20 + 32
+    due = []
+    for step in range(10, 1100):
+        now = [next(clock)]
+        due.append(other.is_due(step, step == 20))
+    assert due.index(True) + 10 == 20 + steps
     assert all(due[due.index(True) :])
 
 

@@ -14,8 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from kinetoscope.torch.tensor_tree import tensors_of
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 # Where these give an infinity it was asked for, as in a mask; empty memory holds anything.
 _FILLS = ("full", "fill", "masked_fill", "where", "scalar_tensor", "lift", "empty", "new_")
 
@@ -202,7 +200,8 @@ def _user_line():
     frame = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if not path.startswith((_TORCH, _OWN, "<")):
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package not in ("torch", "kinetoscope") and not path.startswith("<"):
             return f"{os.path.basename(path)}:{frame.f_lineno}"
         frame = frame.f_back
     return None

@@ -9,9 +9,13 @@ file, because it runs on a machine with another folder, goes by its own times af
 
 import os
 import zlib
+from time import perf_counter_ns
 
 LEAD_STEPS = 2  # a rank may have ended a step more than rank 0, and have looked before
-PATIENCE = 32  # steps that a rank waits for word once its own times agree
+# Steps that a rank waits for word once its own times agree, and so long at least: of short steps 32
+# are over before rank 0, whose times may agree later, has said anything.
+PATIENCE = 32
+PATIENCE_NS = 1_000_000_000
 
 
 class JointStart:
@@ -21,6 +25,7 @@ class JointStart:
         self._path = os.path.join(status.out_dir, f"kscope-run.{_job_of_environment()}.start")
         self._start_step = None
         self._agreed_at = None
+        self._agreed_ns = 0
         if not self.is_alone and self._is_leader and os.path.exists(self._path):
             os.unlink(self._path)  # of an earlier start of the same job
 
@@ -49,9 +54,10 @@ class JointStart:
                 return int(file.read())
         if self._agreed_at is None and is_own_wait_over:
             self._agreed_at = step_count
-        if self._agreed_at is None:
+            self._agreed_ns = perf_counter_ns()
+        if self._agreed_at is None or step_count < self._agreed_at + PATIENCE:
             return None
-        return self._agreed_at + PATIENCE if step_count >= self._agreed_at + PATIENCE else None
+        return step_count if perf_counter_ns() - self._agreed_ns >= PATIENCE_NS else None
 
 
 def _job_of_environment():
