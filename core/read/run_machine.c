@@ -1,16 +1,10 @@
 #include "read/run_machine.h"
 
-#include <fcntl.h>
 #include <math.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
 #include "read/json_members.h"
-#include "read/reader.h"
+#include "read/monitor_file.h"
 #include "read/step_times.h"
-
-enum { END_BYTES = 32 * 1024 }; /* holds several lines, also of sixteen GPUs: 6 kB each */
 
 /* ------------------------------------------------------------------ one line */
 
@@ -190,53 +184,15 @@ bool ks_run_machine_parse(struct ks_str text, struct ks_live_machine *out)
     return true;
 }
 
-/* ------------------------------------------------------------------ the file */
-
-/* Start and end of the file, one behind the other; lines in between are not needed. */
-static bool read_ends(int fd, int64_t size, char *buf, size_t *len)
-{
-    ssize_t got = pread(fd, buf, END_BYTES, 0);
-    *len = got > 0 ? (size_t)got : 0;
-    if (got == END_BYTES && size > END_BYTES) {
-        int64_t from = size > 2 * (int64_t)END_BYTES ? size - END_BYTES : END_BYTES;
-        got = pread(fd, buf + END_BYTES, END_BYTES, (off_t)from);
-        *len += got > 0 ? (size_t)got : 0;
-    }
-    return got > 0;
-}
-
-static enum ks_status read_file(int fd, struct ks_live_machine *out, int64_t *written_ns)
-{
-    struct stat info;
-    size_t len = 0;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        return KS_END;
-    }
-    char *buf = ks_alloc(2 * END_BYTES + KS_WINDOW_PAD, 1);
-    if (!buf) {
-        return KS_ERR_NOMEM;
-    }
-    *written_ns = (int64_t)info.st_mtim.tv_sec * 1000000000LL + info.st_mtim.tv_nsec;
-    bool is_good = read_ends(fd, (int64_t)info.st_size, buf, &len) &&
-                   ks_run_machine_parse((struct ks_str){buf, len}, out);
-    ks_free(buf);
-    return is_good ? KS_OK : KS_END;
-}
-
 enum ks_status ks_run_machine_read(const char *path, struct ks_live_machine *out,
                                    int64_t *written_ns)
 {
-    *written_ns = 0;
-    int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir_fd < 0) {
-        return KS_END;
+    struct ks_monitor_file file;
+    enum ks_status status = ks_monitor_file_read(path, &file);
+    *written_ns = file.written_ns;
+    if (status == KS_OK && !ks_run_machine_parse((struct ks_str){file.bytes, file.len}, out)) {
+        status = KS_END;
     }
-    int fd = openat(dir_fd, "monitor.jsonl", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    close(dir_fd);
-    if (fd < 0) {
-        return KS_END;
-    }
-    enum ks_status status = read_file(fd, out, written_ns);
-    close(fd);
+    ks_monitor_file_release(&file);
     return status;
 }
