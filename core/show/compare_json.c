@@ -5,16 +5,11 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "show/compare_words.h"
+#include "show/json_notes.h"
 #include "show/lists.h"
 #include "show/report.h"
 
-enum { REASONS_MAX = 64, TRUNCATED_MAX = 8, PATH_SIZE = 64 };
-
-struct reason {
-    const char *list; /* as in the document */
-    const char *key;
-    const char *text;
-};
+enum { PATH_SIZE = 64 };
 
 struct document {
     struct ks_json json;
@@ -22,35 +17,17 @@ struct document {
     size_t row_limit;    /* 0: all */
     struct ks_text text; /* one sentence */
     bool has_failed;     /* out of memory */
-    struct reason reasons[REASONS_MAX];
-    size_t reason_count;
-    struct {
-        const char *key;
-        size_t total;
-    } truncated[TRUNCATED_MAX];
-    size_t truncated_count;
+    struct ks_json_notes notes;
 };
 
 static void add_reason(struct document *doc, const char *list, const char *key, const char *text)
 {
-    for (size_t i = 0; i < doc->reason_count; i++) {
-        if (doc->reasons[i].list == list && doc->reasons[i].key == key) {
-            return;
-        }
-    }
-    KS_ASSERT(doc->reason_count < REASONS_MAX);
-    doc->reasons[doc->reason_count++] = (struct reason){list, key, text};
+    ks_json_notes_add_reason(&doc->notes, list, key, text);
 }
 
 static size_t limit_rows(struct document *doc, const char *key, size_t total)
 {
-    if (doc->row_limit == 0 || total <= doc->row_limit) {
-        return total;
-    }
-    KS_ASSERT(doc->truncated_count < TRUNCATED_MAX);
-    doc->truncated[doc->truncated_count].key = key;
-    doc->truncated[doc->truncated_count++].total = total;
-    return doc->row_limit;
+    return ks_json_notes_limit(&doc->notes, doc->row_limit, key, total);
 }
 
 /* ------------------------------------------------------------------ values */
@@ -228,24 +205,12 @@ static void write_lists(struct document *doc)
     }
 }
 
-static void write_truncated(struct document *doc)
-{
-    if (doc->truncated_count == 0) {
-        return;
-    }
-    ks_json_object_begin(&doc->json, "truncated");
-    for (size_t i = 0; i < doc->truncated_count; i++) {
-        ks_json_int(&doc->json, doc->truncated[i].key, (int64_t)doc->truncated[i].total);
-    }
-    ks_json_object_end(&doc->json);
-}
-
 /* "operators[].a.calls": why some value there is null; of estimates the key alone. */
 static void write_reasons(struct document *doc)
 {
     ks_json_object_begin(&doc->json, "reasons");
-    for (size_t i = 0; i < doc->reason_count; i++) {
-        const struct reason *reason = &doc->reasons[i];
+    for (size_t i = 0; i < doc->notes.reason_count; i++) {
+        const struct ks_json_reason *reason = &doc->notes.reasons[i];
         bool is_object = strcmp(reason->list, "change_ns") == 0 ||
                          strcmp(reason->list, "ratio") == 0 ||
                          strcmp(reason->list, "mean_step_ns") == 0;
@@ -272,7 +237,7 @@ static enum ks_status write_document(struct document *doc, struct ks_err *err)
     write_runs(doc);
     write_step(doc);
     write_lists(doc);
-    write_truncated(doc);
+    ks_json_notes_write_truncated(&doc->notes, json);
     write_reasons(doc);
     ks_json_object_end(json);
     if (doc->has_failed) {

@@ -7,40 +7,23 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "show/json_notes.h"
 #include "show/lists.h"
 #include "show/verdict.h"
 
-enum { REASONS_MAX = 128, TRUNCATED_MAX = 16, PATH_SIZE = 64 };
-
-struct reason {
-    const char *list; /* NULL: the key stands alone */
-    const char *key;
-    const char *text;
-};
+enum { PATH_SIZE = 64 };
 
 /* State of one document. */
 struct document {
     struct ks_json json;
     const struct ks_view *view;
     const struct ks_report_style *style;
-    struct reason reasons[REASONS_MAX];
-    size_t reason_count;
-    struct {
-        const char *key;
-        size_t total;
-    } truncated[TRUNCATED_MAX];
-    size_t truncated_count;
+    struct ks_json_notes notes;
 };
 
 static void add_reason(struct document *doc, const char *list, const char *key, const char *text)
 {
-    for (size_t i = 0; i < doc->reason_count; i++) {
-        if (doc->reasons[i].list == list && doc->reasons[i].key == key) {
-            return;
-        }
-    }
-    KS_ASSERT(doc->reason_count < REASONS_MAX);
-    doc->reasons[doc->reason_count++] = (struct reason){list, key, text};
+    ks_json_notes_add_reason(&doc->notes, list, key, text);
 }
 
 /* ------------------------------------------------------------------ rows of lists */
@@ -64,17 +47,9 @@ static void write_row(struct document *doc, const struct ks_list *list, const ch
     ks_list_write_row(&doc->json, list, key, doc->view, row, note_null, &of);
 }
 
-/* Rows to write of `total`, noting what is left out. */
 static size_t limit_rows(struct document *doc, const char *key, size_t total)
 {
-    size_t limit = doc->style->row_limit;
-    if (limit == 0 || total <= limit) {
-        return total;
-    }
-    KS_ASSERT(doc->truncated_count < TRUNCATED_MAX);
-    doc->truncated[doc->truncated_count].key = key;
-    doc->truncated[doc->truncated_count++].total = total;
-    return limit;
+    return ks_json_notes_limit(&doc->notes, doc->style->row_limit, key, total);
 }
 
 static enum ks_status write_list(struct document *doc, const struct ks_list *list,
@@ -422,24 +397,12 @@ static void write_opportunities(struct document *doc)
     ks_json_array_end(&doc->json);
 }
 
-static void write_truncated(struct document *doc)
-{
-    if (doc->truncated_count == 0) {
-        return;
-    }
-    ks_json_object_begin(&doc->json, "truncated");
-    for (size_t i = 0; i < doc->truncated_count; i++) {
-        ks_json_int(&doc->json, doc->truncated[i].key, (int64_t)doc->truncated[i].total);
-    }
-    ks_json_object_end(&doc->json);
-}
-
 /* "steps[].tokens": why some value there is null. */
 static void write_reasons(struct document *doc)
 {
     ks_json_object_begin(&doc->json, "reasons");
-    for (size_t i = 0; i < doc->reason_count; i++) {
-        const struct reason *reason = &doc->reasons[i];
+    for (size_t i = 0; i < doc->notes.reason_count; i++) {
+        const struct ks_json_reason *reason = &doc->notes.reasons[i];
         const char *list = reason->list ? reason->list : "";
         bool is_object = strcmp(list, "links") == 0 || strcmp(list, "environment") == 0 ||
                          strcmp(list, "overhead") == 0;
@@ -494,7 +457,7 @@ static enum ks_status write_document(struct document *doc, struct ks_err *err)
     write_plan(doc);
     write_checked(doc);
     write_opportunities(doc);
-    write_truncated(doc);
+    ks_json_notes_write_truncated(&doc->notes, json);
     write_reasons(doc);
     ks_json_object_end(json);
     return ks_json_finish(json, err);
