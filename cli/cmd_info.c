@@ -49,11 +49,10 @@ const struct ks_cli_command ks_cmd_info = {
     .options =
         (const struct ks_cli_option[]){
             KS_CLI_OPTION_JSON,
-            {"strict", 0, NULL, NULL,
-             "Refuse damaged input with the byte offset of the first fault."},
+            KS_CLI_OPTION_STRICT,
             KS_CLI_OPTION_THREADS,
             KS_CLI_OPTION_QUIET,
-            {"verbose", 'v', NULL, NULL, "Say on standard error what is being done."},
+            KS_CLI_OPTION_VERBOSE,
             {NULL, 0, NULL, NULL, NULL},
         },
     .run = run,

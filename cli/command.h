@@ -88,6 +88,27 @@ extern const struct ks_cli_command *const ks_cli_commands[];
     {                                                                                              \
         "quiet", 'q', NULL, NULL, "Show no progress on the terminal."                              \
     }
+#define KS_CLI_OPTION_RUN                                                                          \
+    {                                                                                              \
+        "run", 0, "N", NULL, "Which run, counted from 1, when the files are of several."           \
+    }
+#define KS_CLI_OPTION_WINDOW                                                                       \
+    {                                                                                              \
+        "window", 0, "N", NULL,                                                                    \
+            "Which window of kscope run, counted from 1; else the latest of each process."         \
+    }
+#define KS_CLI_OPTION_STRICT                                                                       \
+    {                                                                                              \
+        "strict", 0, NULL, NULL, "Refuse damaged input with the byte offset of the first fault."   \
+    }
+#define KS_CLI_OPTION_VERBOSE                                                                      \
+    {                                                                                              \
+        "verbose", 'v', NULL, NULL, "Say on standard error what is being done."                    \
+    }
+#define KS_CLI_OPTION_WIDTH                                                                        \
+    {                                                                                              \
+        "width", 0, "N", NULL, "Columns of the text; else those of the terminal, or 100."          \
+    }
 #define KS_CLI_OPTION_JSON                                                                         \
     {                                                                                              \
         "json", 0, NULL, NULL, "Write one JSON document instead of text, also on failure."         \
