@@ -16,6 +16,7 @@ from cli_program import PROGRAM, ROOT, SMALL, environment
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import page_blocks  # noqa: E402
+from left_out import why_no_page  # noqa: E402
 
 DATA = ROOT / "tests" / "data"
 FRAMES = DATA / "A.host_sync.bad.pt.trace.json.gz"
@@ -25,12 +26,14 @@ MB = 1000 * 1000
 
 @pytest.fixture(autouse=True)
 def has_page(kscope, tmp_path):
-    """A build without Node has no page, and says so."""
+    """A build without Node has no page, and says so; with Node it has one."""
     (tmp_path / "probe.json").write_text(json.dumps(SMALL))
     run = kscope("report", "--html", "probe.html", "probe.json", cwd=tmp_path)
     if run.returncode != 0 and "built without" in run.stderr:
         assert "Node.js" in run.stderr
-        pytest.skip("this build has no page")
+        why = why_no_page(PROGRAM)
+        assert why, "this build has no page, and should have one: configure anew"
+        pytest.skip(why)
     assert (run.returncode, run.stderr) == (0, "")
 
 

@@ -54,22 +54,6 @@ def text_of(folder, *words):
     return done.stdout
 
 
-@pytest.fixture
-def living():
-    """A process that lives as long as the test."""
-    process = subprocess.Popen(["sleep", "600"])
-    yield process.pid
-    process.kill()
-    process.wait()
-
-
-@pytest.fixture
-def dead():
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
-
-
 def pace(per_s, seconds=20, every=2, ago_s=1.0):
     """The arrays of a process that has made `per_s` steps a second."""
     now = time.time_ns() - int(ago_s * SECOND)

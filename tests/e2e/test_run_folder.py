@@ -28,22 +28,6 @@ def document(*words):
     return json.loads(done.stdout)
 
 
-@pytest.fixture
-def living():
-    """A process that lives as long as the test."""
-    process = subprocess.Popen(["sleep", "600"])
-    yield process.pid
-    process.kill()
-    process.wait()
-
-
-@pytest.fixture
-def dead():
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
-
-
 # ---------------------------------------------------------------- a run that is not over
 
 

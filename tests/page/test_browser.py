@@ -8,11 +8,16 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from left_out import why_no_page, why_no_view  # noqa: E402
+
 CHECKS = pathlib.Path(__file__).with_name("page.test.mjs")
 DATA = ROOT / "tests" / "data"
 PROGRAM = pathlib.Path(os.environ.get("KSCOPE_BIN", ROOT / "build" / "kscope")).resolve()
@@ -133,21 +138,6 @@ def write_comparisons(folder):
         (folder / f"{name}.diff.json").write_text(run.stdout, encoding="utf-8")
 
 
-def why_left_out(program):
-    """Why this machine builds no page, as tools/setup.sh and Meson decide it; None if it does."""
-    if not shutil.which("node") or not shutil.which("npm"):
-        return "the page is built and tested with Node and npm, which are not here"
-    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
-    if int(version.strip().lstrip("v").split(".")[0]) < 20:
-        return f"Node is {version.strip()}; the page is built with 20 or newer"
-    options = program.parent / "meson-info" / "intro-buildoptions.json"
-    if options.exists():
-        values = {each["name"]: each["value"] for each in json.loads(options.read_text())}
-        if values.get("page") == "disabled":
-            return "this build was configured with -Dpage=disabled"
-    return None
-
-
 def missing_parts(root, bundle, chromium):
     """What set-up and build should have made, where they make a page, and is not there."""
     parts = {
@@ -183,7 +173,7 @@ def results(tmp_path_factory):
     return read_results(report.read_text(encoding="utf-8", errors="replace"))
 
 
-LEFT_OUT = why_left_out(PROGRAM)
+LEFT_OUT = why_no_page(PROGRAM)
 needs_page = pytest.mark.skipif(LEFT_OUT is not None, reason=LEFT_OUT or "")
 
 
@@ -224,14 +214,31 @@ def test_only_without_node_or_on_request_is_the_page_left_out(tmp_path, monkeypa
     info.mkdir()
     monkeypatch.setenv("PATH", str(bin_folder))
     program = tmp_path / "kscope"
-    assert "not here" in why_left_out(program)
+    assert "not here" in why_no_page(program)
     for name, version in (("npm", ""), ("node", "v18.19.0")):
         (bin_folder / name).write_text(f"#!/bin/sh\necho {version}\n")
         (bin_folder / name).chmod(0o755)
-    assert "18.19.0" in why_left_out(program)
+    assert "18.19.0" in why_no_page(program)
     (bin_folder / "node").write_text("#!/bin/sh\necho v20.1.0\n")
-    assert why_left_out(program) is None
+    assert why_no_page(program) is None
     options = info / "intro-buildoptions.json"
     for value, is_out in (("auto", False), ("disabled", True)):
         options.write_text(json.dumps([{"name": "page", "value": value}]))
-        assert (why_left_out(program) is not None) == is_out
+        assert (why_no_page(program) is not None) == is_out
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "words"),
+    [("disabled", 0, "-Dview=disabled"), ("auto", 1, "libmicrohttpd"), ("auto", 0, "Node")],
+)
+def test_only_without_the_library_or_on_request_is_the_server_left_out(
+    tmp_path, monkeypatch, value, status, words
+):
+    (tmp_path / "meson-info").mkdir()
+    options = tmp_path / "meson-info" / "intro-buildoptions.json"
+    options.write_text(json.dumps([{"name": "view", "value": value}]))
+    config = tmp_path / "pkg-config"
+    config.write_text(f"#!/bin/sh\nexit {status}\n")
+    config.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert words in why_no_view(tmp_path / "kscope")

@@ -8,20 +8,13 @@ import re
 import subprocess
 
 import pytest
-from test_browser import BUNDLE, CHROMIUM, PROGRAM, ROOT, missing_parts, read_results, why_left_out
+from test_browser import BUNDLE, CHROMIUM, PROGRAM, ROOT, missing_parts, read_results, why_no_view
 
 CHECKS = pathlib.Path(__file__).with_name("view.test.mjs")
 NAMES = re.findall(r"^test\('(.*?)'", CHECKS.read_text(encoding="utf-8"), re.M)
 
 
-def why_not_served():
-    """Why this build has no server, or no page to serve; None if it does."""
-    doctor = subprocess.run([PROGRAM, "doctor"], capture_output=True, text=True).stdout
-    view = next((line for line in doctor.split("\n") if " view " in line), "")
-    return why_left_out(PROGRAM) or (None if view.startswith("ok") else view.strip())
-
-
-LEFT_OUT = why_not_served() if PROGRAM.exists() else None
+LEFT_OUT = why_no_view(PROGRAM)
 needs_view = pytest.mark.skipif(LEFT_OUT is not None, reason=LEFT_OUT or "")
 
 

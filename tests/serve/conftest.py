@@ -1,20 +1,17 @@
 """One server for the tests that leave it as it was."""
 
+import sys
+
 import pytest
-from served_program import PROGRAM, Served, write_trace
+from served_program import PROGRAM, ROOT, Served, write_trace
 
-
-def why_left_out():
-    import subprocess
-
-    line = subprocess.run([PROGRAM, "doctor"], capture_output=True, text=True).stdout
-    view = next((each for each in line.split("\n") if " view " in each), "")
-    return None if view.startswith("ok") else f"this build cannot serve: {view}"
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from left_out import why_no_view  # noqa: E402
 
 
 def pytest_collection_modifyitems(items):
     here = [item for item in items if item.path.parent.name == "serve"]
-    why = why_left_out() if here else None
+    why = why_no_view(PROGRAM) if here else None
     for item in here if why else []:
         item.add_marker(pytest.mark.skip(reason=why))
 
