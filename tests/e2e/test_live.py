@@ -273,6 +273,14 @@ def test_damaged_files_are_none(tmp_path, living):
     assert "window 1 cannot be shown" in text_of(tmp_path)
 
 
+@pytest.mark.parametrize("count", [450, 1200])  # 32 to 64 KiB, and more
+def test_the_last_line_of_a_long_file_counts(tmp_path, living, count):
+    write_monitor(tmp_path, lines=({},) * (count - 1) + ({"cpu_percent": 42.0},))
+    assert (tmp_path / "monitor.jsonl").stat().st_size > 32 * 1024
+    write_status(tmp_path, pid=living)
+    assert look(tmp_path)["machine"]["cpu_percent"] == 42.0
+
+
 def test_no_folder_of_a_run(tmp_path):
     for path, part in ((tmp_path, "nothing that kscope run writes"), (tmp_path / "no", "No such")):
         done = live("--json", "--once", path)

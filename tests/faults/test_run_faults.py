@@ -24,13 +24,17 @@ RULES = ("input.starved", "host.python_gap", "memory.growth")
 
 # `run` notes which twin was asked for; `report` answers with the document of that twin.
 STAND_IN = """#!{python}
-import json, pathlib, sys
+import json, os, pathlib, sys
 docs = json.loads(pathlib.Path({docs!r}).read_text())
 if sys.argv[1] == "run":
     folder = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
     folder.mkdir()
     (folder / "twin").write_text("good" if "--good" in sys.argv else "bad")
     pathlib.Path({docs!r}).with_name("words").write_text(" ".join(sys.argv))
+    cache = pathlib.Path(os.environ["CUDA_CACHE_PATH"])
+    with open(pathlib.Path({docs!r}).with_name("caches"), "a") as caches:
+        print(cache, list(cache.iterdir()), file=caches)
+    (cache / "kernel").touch()
 else:
     print(json.dumps(docs[(pathlib.Path(sys.argv[-1]) / "twin").read_text()]))
 """
@@ -67,6 +71,8 @@ def test_right_advice(tmp_path):
     assert (row["found"], row["place"], row["repaired"]) == ("input.starved", 2, "silent")
     assert (row["low_ms"], row["high_ms"], row["misses"]) == (8, 11, [])
     assert "yes (storage)" in said
+    first, second = (tmp_path / "caches").read_text().splitlines()
+    assert first != second and first.endswith(" []") and second.endswith(" []")
 
 
 @pytest.mark.parametrize(
