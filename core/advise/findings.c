@@ -238,8 +238,8 @@ static void cut_overlaps(struct ks_findings *findings, int64_t step_ns)
 }
 
 /* A saving is told by two step times, and each differs from run to run: by as much as steps of one
- * run differ, and by 0.15 at most, as the step times of a program in other company did in the
- * median (docs/faults.md). */
+ * run differ, or those that were recorded from the others, and by 0.15 at most, as the step times
+ * of a program in other company did in the median (docs/faults.md). */
 static double noise_ns(const struct ks_finding *finding, double step_ns, double noise)
 {
     double left_ns = step_ns - (double)middle(&finding->saving);

@@ -10,7 +10,7 @@
  * Saving, per step: replays of the recorded steps without the operators from the one that brings
  * the tensor to the one that takes the result back. High: and without the time between them. Low:
  * less what the same operators take the host when they launch their work on the GPU: a quarter of
- * what they take, at least 30 us each.
+ * what they and numpy take, at least 30 us for each operator.
  *
  * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work), or input shapes
  * were not recorded.
