@@ -4,10 +4,12 @@ from kinetoscope import _extension
 
 try:
     from kinetoscope._kscope_engine import (  # noqa: F401 - this module hands them on
+        MemoryCurve,
         Report,
         TimedCall,
         TraceError,
         advise,
+        kv_cache_bytes,
         slope,
         summarize,
         write_comparison,
