@@ -8,6 +8,7 @@ try:
         Report,
         TimedCall,
         TraceError,
+        Trial,
         advise,
         kv_cache_bytes,
         slope,
