@@ -1,5 +1,6 @@
 """benchmark_model_variants, TransformersBenchmarker: several models on the same texts."""
 
+import contextlib
 import os
 
 import torch
@@ -115,7 +116,7 @@ class _Variant:
             self.model, self.load_time = loaded["model"], loaded.get("load_time")
         self.tokenizer = _tokenizer_of(source, tokenizer)
         self.device = measuring.device_of(self.model)
-        self.source = inference._Source(self.model, texts, self.tokenizer, None, None)
+        self.source = inference.Source(self.model, texts, self.tokenizer, None, None)
 
     def tokenization_time(self):
         """Seconds for one batch of all texts."""
@@ -154,7 +155,9 @@ def _time(models, batches, config, seconds, rounds):
     device = next(iter(models.values())).device
     with _all_evaluating([v.model for v in models.values()]), measuring.precision(config, device):
         for name, variant in models.items():
-            variant.memory = inference._memory(variant.model, batches[name], variant.device)
+            variant.memory = inference.memory_of_forward(
+                variant.model, batches[name], variant.device
+            )
         calls = {n: _call(v.model, batches[n]) for n, v in models.items()}
         return time_in_turn(calls, device, seconds, rounds)
 
@@ -164,8 +167,6 @@ def _call(model, batch):
 
 
 def _all_evaluating(models):
-    import contextlib
-
     stack = contextlib.ExitStack()
     for model in models:
         stack.enter_context(measuring.evaluating(model))
@@ -209,7 +210,9 @@ def _sizes(variant, config):
         return {}
     with measuring.evaluating(variant.model), measuring.precision(config, variant.device):
         return {
-            size: inference._row(variant.model, variant.source.batch(size), variant.device, size)
+            size: inference.size_row(
+                variant.model, variant.source.batch(size), variant.device, size
+            )
             for size in inference.SIZES
             if size <= len(variant.source)
         }

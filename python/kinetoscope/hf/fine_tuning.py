@@ -10,7 +10,7 @@ from kinetoscope._engine import summarize
 from kinetoscope.hf import inference, measuring
 from kinetoscope.torch.state_guard import kept_state
 from kinetoscope.torch.tensor_tree import move, tensors_of
-from kinetoscope.torch.training_pipeline import _loss_of, _split
+from kinetoscope.torch.training_pipeline import loss_of, split_batch
 
 LEARNING_RATE = 5e-5
 _KEYS = (
@@ -79,7 +79,7 @@ def profile_fine_tuning(
         "parameter_bytes": measuring.bytes_of(list(model.parameters())),
         **memory,
         **({} if held is None else {"peak_memory": held}),
-        "dtype": inference._dtype(model, config, training.device),
+        "dtype": inference.dtype_name(model, config, training.device),
     }
 
 
@@ -252,10 +252,10 @@ class _Training:
         self._scaler.update()
 
     def _loss(self, batch):
-        inputs, target = _split(batch)
+        inputs, target = split_batch(batch)
         with measuring.precision(self._config, self.device):
             output = _call(self._model, inputs)
-            return _loss_of(self._loss_fn, output, target)[1]
+            return loss_of(self._loss_fn, output, target)[1]
 
 
 def _call(model, inputs):

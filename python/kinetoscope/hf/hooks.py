@@ -2,7 +2,9 @@
 
 import re
 
-from kinetoscope.torch.profiling_hooks import TorchProfilingHooks, _modules
+import torch
+
+from kinetoscope.torch.profiling_hooks import TorchProfilingHooks
 
 # What the last part of a module's name, or its class, says about it; the first that fits counts.
 _KINDS = (
@@ -27,7 +29,9 @@ class TransformersProfilingHooks(TorchProfilingHooks):
     def register_model_hooks(self, model):
         """Hooks on all parts, outermost first. A model without parts that have such names is
         watched by all of its modules. Returns self. TypeError: it is no module."""
-        parts = [(name, m, kind_of(name, m)) for name, m in _modules(model)]
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"hooks are for a torch.nn.Module, not {type(model).__name__}")
+        parts = [(name, m, kind_of(name, m)) for name, m in model.named_modules()]
         found = [part for part in _outermost(parts) if part[2] is not None]
         if len(found) < 2:
             return super().register_model_hooks(model)

@@ -45,14 +45,14 @@ def profile_inference_performance(
     config = measuring.config_or_default(config)
     if not config.profile_inference:
         return {**dict.fromkeys(_KEYS), "batch_sizes": {}}
-    source = _Source(model, texts, tokenizer, model_name, max_length)
+    source = Source(model, texts, tokenizer, model_name, max_length)
     device = measuring.device_of(model)
     with _untouched(model, config, device):
         batch = source.batch(batch_size)
         times = summarize(_time_forwards(model, batch, device, runs))
-        memory = _memory(model, batch, device)
+        memory = memory_of_forward(model, batch, device)
         sizes = _sizes(batch_sizes, source, config)
-        rows = {size: _row(model, source.batch(size), device, size) for size in sizes}
+        rows = {size: size_row(model, source.batch(size), device, size) for size in sizes}
     return {
         "avg_inference_time": times["mean"],
         "std_inference_time": times["std"],
@@ -61,7 +61,7 @@ def profile_inference_performance(
         **_throughput(batch, times["mean"]),
         "avg_memory_usage": memory,
         "total_memory_used": None if memory is None else memory + measuring.model_bytes(model),
-        "dtype": _dtype(model, config, device),
+        "dtype": dtype_name(model, config, device),
         "batch_sizes": rows,
         "memory_per_text": _memory_per_text(rows),
         "tokenization_time": source.tokenization_time,
@@ -95,7 +95,7 @@ def _untouched(model, config, device):
             yield
 
 
-class _Source:
+class Source:
     """Batches of what was given."""
 
     def __init__(self, model, texts, tokenizer, model_name, max_length):
@@ -163,7 +163,7 @@ def _time_forwards(model, batch, device, runs):
     return lengths
 
 
-def _memory(model, batch, device):
+def memory_of_forward(model, batch, device):
     if device.type == "cpu" and measuring.is_compiled(model):
         return None
     return measuring.peak_bytes(lambda: model(**batch), device)
@@ -177,11 +177,11 @@ def _sizes(given, source, config):
     return [size for size in SIZES if size <= len(source)]
 
 
-def _row(model, batch, device, size):
+def size_row(model, batch, device, size):
     mean = summarize(_time_forwards(model, batch, device, 3))["mean"]
     return {
         "avg_inference_time": mean,
-        "memory_used": _memory(model, batch, device),
+        "memory_used": memory_of_forward(model, batch, device),
         "texts_per_second": size / mean,
     }
 
@@ -210,6 +210,6 @@ def _throughput(batch, mean):
     }
 
 
-def _dtype(model, config, device):
+def dtype_name(model, config, device):
     mixed = measuring.mixed_dtype(config, device)
     return measuring.name_of_dtype(mixed) or loading.describe(model)["dtype"]

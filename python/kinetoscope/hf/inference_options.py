@@ -62,7 +62,7 @@ def compare_inference_options(
     if unknown:
         raise ValueError(f"options are some of {OPTIONS}, not {sorted(unknown)}")
     device = measuring.device_of(model)
-    batch = inference._Source(model, inputs, tokenizer, None, None).batch(batch_size)
+    batch = inference.Source(model, inputs, tokenizer, None, None).batch(batch_size)
     plan = [
         choice for choice in _choices(options, device, compile_backend) if _wanted(choice, config)
     ]

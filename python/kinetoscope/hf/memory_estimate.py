@@ -1,7 +1,7 @@
 """estimate_memory: the peak of a training step or of a forward, before there is memory for it.
 
 A twin of the model whose tensors have shapes and no data (torch's FakeTensorMode) goes through
-whole steps: what autograd saves, when it frees it, and what the optimizer makes are torch's own,
+a whole step: what autograd saves, when it frees it, and what the optimizer makes are torch's own,
 for any architecture and attention. `_kscope_engine` adds up what is alive. Nothing of the model is
 copied or changed.
 """
@@ -37,9 +37,6 @@ KINDS = (
 _NUMBER = {name: number for number, name in enumerate(KINDS)}
 _OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 
-# The second step is the first one that begins with the optimizer's state.
-_STEPS = 2
-
 
 def estimate_memory(
     model,
@@ -73,8 +70,8 @@ def estimate_memory(
     phases {name: {..., total}}: those at the peak of each, workspace_bytes (cuBLAS's, in total, not
     in parts), parameter_count, trainable_count, device, attention, ranks, sharding}.
 
-    TypeError, ValueError: arguments; a model whose steps depend on values of its data. Costs a
-    second or so for each hundred layers; the torch of the process must have FakeTensorMode.
+    TypeError, ValueError: arguments; a model whose steps depend on values of its data. Takes about
+    a tenth of a second a layer, on the CPU; torch must have FakeTensorMode (2.1 and later).
     """
     model = model_source.make_without_data(model)
     plan = _Plan(dtype, optimizer, checkpointing, ranks, sharding, autocast)
@@ -183,18 +180,28 @@ class _Walk:
         return self._phases
 
     def _train(self, inputs, optimizer, keeps_outputs, accumulates):
+        self._make_state(optimizer)
         kept = None
-        for number in range(_STEPS):
-            if accumulates and number == _STEPS - 1:
-                self._backward(self._forward(inputs, number)[0], number)
-            loss, output = self._forward(inputs, number)
-            # A loop that holds the output holds the one before until the forward has ended.
-            kept = output if keeps_outputs else None
-            del output
-            self._backward(loss, number)
-            del loss
-            self._step(optimizer, number)
+        if keeps_outputs:  # a loop that does holds the one before until the forward has ended
+            loss, kept = self._forward(inputs)
+            self._backward(loss)
+            self._step(optimizer)
+        if accumulates:
+            self._backward(self._forward(inputs)[0])
+        loss, output = self._forward(inputs)
+        kept = output if keeps_outputs else None
+        del output
+        self._backward(loss)
+        del loss
+        self._step(optimizer)
         del kept
+
+    def _make_state(self, optimizer):
+        """What an optimizer keeps is there from its first step on, and it needs no forward."""
+        for parameter in _trained(self._twin):
+            parameter.grad = torch.empty_like(parameter)
+        self._step(optimizer)
+        self._phases.clear()
 
     def _inputs(self, batch, seq, inputs):
         if inputs is None:
@@ -218,7 +225,7 @@ class _Walk:
         settings.pop("capturable", None)
         if "lr" in taken and taken["lr"].default is inspect.Parameter.empty:
             settings.setdefault("lr", 1e-3)
-        trained = [p for p in self._twin.parameters() if p.requires_grad]
+        trained = _trained(self._twin)
         if not trained:
             raise ValueError("no parameter of the model is trained: optimizer=None estimates that")
         return self._plan.optimizer_class(trained, **settings)
@@ -240,15 +247,15 @@ class _Walk:
         def arrived(parameter):
             self._watch.set_kind(parameter.grad, _NUMBER["gradients"])
 
-        trained = [p for p in self._twin.parameters() if p.requires_grad]
+        trained = _trained(self._twin)
         return [p.register_post_accumulate_grad_hook(arrived) for p in trained]
 
-    def _forward(self, inputs, number=0):
+    def _forward(self, inputs):
         self._curve.restart()
         self._watch.kind = _NUMBER["activations"]
         with self._autocast():
             output = self._twin(**inputs)
-        self._keep_phase("forward", number)
+        self._keep_phase("forward")
         self._watch.kind = _NUMBER["temporary"]
         return _loss_of(output) if self._plan.is_training else None, output
 
@@ -257,26 +264,28 @@ class _Walk:
             return contextlib.nullcontext()
         return torch.autocast(self._fake_device.type, dtype=self._plan.autocast)
 
-    def _backward(self, loss, number):
+    def _backward(self, loss):
         self._curve.restart()
         loss.backward()
-        self._keep_phase("backward", number)
+        self._keep_phase("backward")
 
-    def _step(self, optimizer, number):
+    def _step(self, optimizer):
         self._curve.restart()
         optimizer.step()
         for state in optimizer.state.values():
             for tensor in tensors_of(list(state.values())):
                 self._watch.set_kind(tensor, _NUMBER["optimizer_state"])
-        self._keep_phase("optimizer", number)
+        self._keep_phase("optimizer")
         optimizer.zero_grad(set_to_none=True)
 
-    def _keep_phase(self, name, number):
-        if number == _STEPS - 1 or not self._plan.is_training:
-            before = self._phases.get(name)
-            peak = self._curve.peak()
-            if before is None or peak["total"] > before["total"]:
-                self._phases[name] = peak
+    def _keep_phase(self, name):
+        before, peak = self._phases.get(name), self._curve.peak()
+        if before is None or peak["total"] > before["total"]:
+            self._phases[name] = peak
+
+
+def _trained(module):
+    return [p for p in module.parameters() if p.requires_grad]
 
 
 def _checkpoint(twin):

@@ -28,7 +28,7 @@ def run(trainer, keep):
         "trainable_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "parameter_bytes": measuring.bytes_of(list(model.parameters())),
         **memory,
-        "dtype": inference._dtype(model, None, device),
+        "dtype": inference.dtype_name(model, None, device),
     }
 
 
