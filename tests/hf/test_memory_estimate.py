@@ -6,9 +6,8 @@ import copy
 import gc
 
 import pytest
-
-pytest.importorskip("transformers")
-from conftest import (  # noqa: E402
+from kinetoscope.hf import estimate_memory
+from tiny_models import (
     assert_untouched,
     bert_config,
     gpt2_config,
@@ -19,8 +18,6 @@ from conftest import (  # noqa: E402
     torch,
     transformers,
 )
-
-from kinetoscope.hf import estimate_memory  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -47,9 +47,9 @@ def benchmark_model_variants(
         return {}
     texts = list(texts)
     place = (model_class, device)
-    models = {n: _Variant(s, texts, tokenizer, config, *place) for n, s in named.items()}
     plan = (batch_size, seconds, rounds)
     with kept_random(), torch.no_grad():
+        models = {n: _Variant(s, texts, tokenizer, config, *place) for n, s in named.items()}
         return _measure(models, config, plan)
 
 

@@ -1,14 +1,13 @@
 """profile_generation: prefill, decode, tokens per second and the KV cache of model.generate."""
 
 import contextlib
-import inspect
 from time import perf_counter_ns
 
 import torch
 
 import kinetoscope
 from kinetoscope._engine import summarize
-from kinetoscope.hf import kv_cache, measuring, tokenizing
+from kinetoscope.hf import kv_cache, measuring, model_source, tokenizing
 from kinetoscope.torch.state_guard import kept_random
 
 
@@ -76,8 +75,8 @@ def _arguments(model, inputs, tokenizer, device):
         if tokenizer is None:
             raise ValueError("texts need a tokenizer")
         inputs = _encode(tokenizer, list(inputs))
-    taken = inspect.signature(model.forward).parameters
-    given = {k: v for k, v in inputs.items() if k in taken or k == "input_ids"}
+    taken = model_source.arguments_of(model)
+    given = {k: v for k, v in inputs.items() if taken is None or k in taken or k == "input_ids"}
     return {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in given.items()}
 
 

@@ -1,13 +1,12 @@
 """profile_inference_performance: what a model takes for texts, by times and by memory."""
 
 import contextlib
-import inspect
 
 import torch
 
 import kinetoscope
 from kinetoscope._engine import slope, summarize
-from kinetoscope.hf import loading, measuring, tokenizing
+from kinetoscope.hf import loading, measuring, model_source, tokenizing
 from kinetoscope.torch.state_guard import kept_random
 
 WARM_UP = 2
@@ -99,7 +98,7 @@ class Source:
     """Batches of what was given."""
 
     def __init__(self, model, texts, tokenizer, model_name, max_length):
-        self._taken = inspect.signature(model.forward).parameters
+        self._taken = model_source.arguments_of(model)
         self._device = measuring.device_of(model)
         self._max_length = max_length
         self._tokenizer = tokenizer
@@ -129,7 +128,7 @@ class Source:
         return {
             k: v.to(self._device) if isinstance(v, torch.Tensor) else v
             for k, v in batch.items()
-            if k in self._taken or not isinstance(self._given, list)
+            if self._taken is None or k in self._taken or not isinstance(self._given, list)
         }
 
     def _encode(self, texts):

@@ -47,7 +47,7 @@ def load_model_with_profiling(
         "cpu_memory": measuring.resident_bytes() - before[0],
         **_gpu_growth(before[1]),
         **describe(model),
-        **_places(model, config, watch),
+        **_places(model, config, watch, device_map is not None or config.use_device_map),
     }
 
 
@@ -133,7 +133,7 @@ def describe(model):
     }
 
 
-def _places(model, config, watch):
+def _places(model, config, watch, is_mapped):
     names = ("device_bytes", "device_map", "offloaded", "device_copies")
     if not config.profile_device_mapping:
         return dict.fromkeys(names)
@@ -142,6 +142,8 @@ def _places(model, config, watch):
         place = str(tensor.device)
         by_device[place] = by_device.get(place, 0) + tensor.numel() * tensor.element_size()
     chosen = getattr(model, "hf_device_map", None)
+    if chosen is None and is_mapped:  # all of it went to one place, and transformers keeps no map
+        chosen = {"": measuring.device_of(model)}
     result = watch.result
     return {
         "device_bytes": by_device,

@@ -84,9 +84,24 @@ def attention_of(model):
     return getattr(config, "_attn_implementation", None)
 
 
+def arguments_of(model):
+    """Names of the arguments of a model's forward; None: it takes what it is given. What stands
+    for a model (torch.compile, PEFT, DistributedDataParallel) takes what the model takes."""
+    while model is not None:
+        taken = inspect.signature(model.forward).parameters
+        if not any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in taken.values()):
+            return taken
+        inner = next((getattr(model, n, None) for n in _INNER if getattr(model, n, None)), None)
+        model = inner if isinstance(inner, torch.nn.Module) else None
+    return None
+
+
+_INNER = ("_orig_mod", "base_model", "model", "module")
+
+
 def make_inputs(model, batch, seq, device):
     """Arguments of a training step: {name: tensor of zeros}."""
-    taken = inspect.signature(model.forward).parameters
+    taken = arguments_of(model) or ()
     if "input_ids" not in taken:
         raise ValueError(f"{type(model).__name__} takes no input_ids: `inputs` must be given")
     inputs = {"input_ids": torch.zeros(batch, seq, dtype=torch.long, device=device)}

@@ -3,6 +3,7 @@
 import copy
 
 from kinetoscope.hf import fine_tuning, measuring
+from kinetoscope.torch.state_guard import kept_random
 
 _TASKS = {
     "ForCausalLM": "CAUSAL_LM",
@@ -42,13 +43,14 @@ def profile_peft_fine_tuning(
     if options.get("optimizer") is not None:
         raise ValueError("an optimizer holds the model's parameters, and others are trained")
     chosen = peft_config or _make_config(peft, model, method)
-    adapted = peft.get_peft_model(copy.deepcopy(model), chosen)
     data = (train_data, validation_data, config)
-    report = fine_tuning.profile_fine_tuning(adapted, *data, keep=True, **options)
     full = None
-    if compare_full:
-        whole = copy.deepcopy(model)
-        full = fine_tuning.profile_fine_tuning(whole, *data, keep=True, **options)
+    with kept_random(train_data):
+        adapted = peft.get_peft_model(copy.deepcopy(model), chosen)
+        report = fine_tuning.profile_fine_tuning(adapted, *data, keep=True, **options)
+        if compare_full:
+            whole = copy.deepcopy(model)
+            full = fine_tuning.profile_fine_tuning(whole, *data, keep=True, **options)
     trained = [p for p in adapted.parameters() if p.requires_grad]
     total = sum(p.numel() for p in adapted.parameters())
     return {

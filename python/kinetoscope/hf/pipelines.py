@@ -5,6 +5,7 @@ import contextlib
 import kinetoscope
 from kinetoscope._engine import summarize
 from kinetoscope.hf import measuring
+from kinetoscope.torch.state_guard import kept_random
 
 _STAGES = ("preprocess", "forward", "postprocess")
 
@@ -29,7 +30,7 @@ def profile_pipeline(pipeline, inputs, config=None, *, runs=3, **options):
     device = getattr(pipeline, "device", None) or measuring.device_of(pipeline.model)
     before = measuring.resident_bytes()
     clock = _Stages(pipeline, device, config.profile_pipeline_operations)
-    with clock, kinetoscope.profile_operation("pipeline", "pipeline"):
+    with clock, kept_random(), kinetoscope.profile_operation("pipeline", "pipeline"):
         pipeline(inputs, **options)
         rows = [_call(pipeline, inputs, options, device, clock) for _ in range(max(runs, 1))]
     total = summarize([row["total"] for row in rows])["p50"]

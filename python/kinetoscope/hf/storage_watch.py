@@ -11,8 +11,9 @@ class StorageWatch(TorchDispatchMode):
     """In the block every storage that an operator makes is a piece of the curve, until it is freed.
 
     `kind`: the number of the kind that new pieces get; may be set at any time. Storages are told
-    apart by themselves, so views cost nothing. What a kernel takes and gives back inside of one
-    operator is not seen, nor what runs inside of compiled code.
+    apart by themselves, so views cost nothing, and what was there before is no piece unless see()
+    says so. What a kernel takes and gives back inside of one operator is not seen, nor what runs
+    inside of compiled code.
     """
 
     def __init__(self, curve, kind):
@@ -22,6 +23,9 @@ class StorageWatch(TorchDispatchMode):
         self._pieces = {}  # id of a storage -> [its kind, bytes, weak reference]
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        for leaf in tree_leaves((args, kwargs)):
+            if isinstance(leaf, torch.Tensor):
+                self._pass_over(leaf)
         result = function(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
@@ -33,7 +37,16 @@ class StorageWatch(TorchDispatchMode):
         storage = _storage_of(tensor)
         if storage is None or id(storage) in self._pieces:
             return
-        key, size = id(storage), storage.nbytes()
+        self._keep(storage, kind, storage.nbytes())
+
+    def _pass_over(self, tensor):
+        """A view of it, which an operator may give, is nothing new."""
+        storage = _storage_of(tensor)
+        if storage is not None and id(storage) not in self._pieces:
+            self._keep(storage, self.kind, 0)
+
+    def _keep(self, storage, kind, size):
+        key = id(storage)
         self._pieces[key] = [kind, size, weakref.ref(storage, lambda _: self._forget(key))]
         self._curve.change(kind, size)
 

@@ -137,13 +137,23 @@ class _Epochs(TrainerCallback):
         """What the Trainer's own validation of this epoch said; else one is made here."""
         if self._judged is None and self._trainer.eval_dataset is not None:
             with kept_random():
-                self._judged = self._trainer.evaluate()
+                self._judged = self._judge()
         judged = self._judged or {}
         return {
             "validation_loss": judged.get("eval_loss"),
             "validation_time": judged.get("eval_runtime"),
             "validation_samples_per_second": judged.get("eval_samples_per_second"),
         }
+
+    def _judge(self):
+        """As trainer.evaluate(), which would also write a log and so take away the next one."""
+        trainer = self._trainer
+        loader = trainer.get_eval_dataloader()
+        began_ns = measuring.now_ns(self._device)
+        output = trainer.evaluation_loop(loader, "Validation", prediction_loss_only=True)
+        elapsed = measuring.seconds(began_ns, measuring.now_ns(self._device))
+        rate = output.num_samples / elapsed
+        return {**output.metrics, "eval_runtime": elapsed, "eval_samples_per_second": rate}
 
     def _look_at_memory(self):
         optimizer = getattr(self._trainer.optimizer, "optimizer", self._trainer.optimizer)
