@@ -3,6 +3,7 @@
 import copy
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 _HOOKS = (
     "_forward_hooks",
@@ -38,3 +39,19 @@ def _fake(tensor, mode, device, dtype):
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(fake, requires_grad=tensor.requires_grad)
     return fake
+
+
+class AnswersAboutMasks(TorchDispatchMode):
+    """In the block a model that asks its data whether all of something is so hears yes, and whether
+    any is, no: what masks of texts without padding say. Other questions have no answer."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        packet = function.overloadpacket
+        if packet is torch.ops.aten._local_scalar_dense:
+            answer = getattr(args[0], "_answer", None)
+            if answer is not None:
+                return answer
+        result = function(*args, **(kwargs or {}))
+        if packet in (torch.ops.aten.all, torch.ops.aten.any) and result.ndim == 0:
+            result._answer = packet is torch.ops.aten.all
+        return result

@@ -114,6 +114,7 @@ class _Calls:
         self._device = device
         self._open = []
         self.spans = []
+        self.cache = None  # of the last call
 
     def begin(self, module, args):
         if not torch.compiler.is_compiling():
@@ -122,6 +123,7 @@ class _Calls:
     def end(self, module, args, output):
         if not torch.compiler.is_compiling() and self._open:
             self.spans.append((perf_counter_ns(), self._open.pop(), _mark(self._device)))
+            self.cache = getattr(output, "past_key_values", None)
 
     def lengths(self):
         """[(when it returned, seconds)]"""
@@ -163,7 +165,7 @@ def _measure(model, arguments, device, runs):
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
     rows = [_run(model, arguments, device) for _ in range(max(runs, 1))]
-    output = rows[-1].pop("output")
+    output, cache = rows[-1].pop("output"), rows[-1].pop("cache")
     prompt = arguments["input_ids"].shape
     is_whole = getattr(model.config, "is_encoder_decoder", False)
     first = 1 if is_whole else prompt[1]  # an encoder-decoder begins with a token of its own
@@ -180,7 +182,7 @@ def _measure(model, arguments, device, runs):
         **figures,
         "between_tokens": summarize([gap for row in rows for gap in row["gaps"]]),
         **_rates(figures, prompt, new_tokens),
-        "kv_cache": _cache_figures(model, output, prompt, new_tokens),
+        "kv_cache": _cache_figures(model, cache, prompt, new_tokens),
         "peak_memory": peak,
         "total_times": [row["total_time"] for row in rows],
     }
@@ -202,7 +204,10 @@ def _run(model, arguments, device):
         began_ns = measuring.now_ns(device)
         output = model.generate(**arguments, streamer=moments)
         ended_ns = measuring.now_ns(device)
-    return {"output": output, **_split(began_ns, ended_ns, moments.tokens_ns, calls.lengths())}
+    split = _split(began_ns, ended_ns, moments.tokens_ns, calls.lengths())
+    # generate hands the cache on since transformers 4.36.
+    cache = getattr(output, "past_key_values", None) or calls.cache
+    return {"output": output, "cache": cache, **split}
 
 
 def _split(began_ns, ended_ns, tokens_ns, calls):
@@ -234,8 +239,7 @@ def _rate(count, elapsed):
     return count / elapsed if elapsed > 0 and count > 0 else None
 
 
-def _cache_figures(model, output, prompt, new_tokens):
-    cache = getattr(output, "past_key_values", None)
+def _cache_figures(model, cache, prompt, new_tokens):
     held = kv_cache.cache_bytes(cache)
     if held is None:
         return None

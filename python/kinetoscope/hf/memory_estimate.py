@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import (
 
 from kinetoscope._engine import MemoryCurve
 from kinetoscope.hf import cuda_memory, model_source, sharding
-from kinetoscope.hf.fake_twin import make_twin
+from kinetoscope.hf.fake_twin import AnswersAboutMasks, make_twin
 from kinetoscope.hf.storage_watch import StorageWatch
 from kinetoscope.torch.state_guard import kept_random
 from kinetoscope.torch.tensor_tree import tensors_of
@@ -168,7 +168,8 @@ class _Walk:
         with self._mode, torch.set_grad_enabled(self._plan.is_training):
             inputs = self._inputs(batch, seq, inputs)
             optimizer = self._make_optimizer()
-            with cuda_memory.as_on(self._device, self._fake_device), self._watch:
+            place = cuda_memory.as_on(self._device, self._fake_device)
+            with place, AnswersAboutMasks(), self._watch:
                 self._see_what_is_there(inputs)
                 if optimizer is None:
                     self._forward(inputs)
@@ -290,12 +291,13 @@ def _trained(module):
 
 def _checkpoint(twin):
     """Random states are real tensors, which the twin has none of; they take no memory to speak
-    of."""
+    of. Settings can be given since transformers 4.35."""
     settings = {"use_reentrant": False, "preserve_rng_state": False}
     try:
         twin.gradient_checkpointing_enable(gradient_checkpointing_kwargs=settings)
     except (AttributeError, TypeError) as failure:
-        raise ValueError(f"{type(twin).__name__} has no gradient checkpointing here") from failure
+        reason = f"this {type(twin).__name__} has no gradient checkpointing that can be set up"
+        raise ValueError(reason) from failure
 
 
 def _loss_of(output):
