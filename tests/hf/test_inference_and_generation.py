@@ -219,6 +219,9 @@ def test_generation_from_texts(gpt2, tokenizer, texts, config):
     got = profile_generation(gpt2, texts[:3], tokenizer, max_new_tokens=4, runs=1, do_sample=True)
     assert_untouched(before, gpt2)
     assert tokenizer.padding_side == side and got["batch_size"] == 3 and got["new_tokens"] == 4
+    one = profile_generation(gpt2, torch.ones(1, 3).long(), max_new_tokens=1, runs=1)
+    assert one["prefill_share"] == 1 and one["decode_time"] is None
+    assert one["decode_tokens_per_second"] is None and one["between_tokens"]["count"] == 0
     off = profile_generation(gpt2, texts, tokenizer, config(profile_inference=False))
     assert set(off.values()) == {None}
     with pytest.raises(ValueError, match="num_beams"):

@@ -170,7 +170,7 @@ def _measure(model, arguments, device, runs):
     is_whole = getattr(model.config, "is_encoder_decoder", False)
     first = 1 if is_whole else prompt[1]  # an encoder-decoder begins with a token of its own
     new_tokens = output.sequences.shape[1] - first
-    figures = {name: summarize([row[name] for row in rows])["p50"] for name in _TIMES}
+    figures = {name: _middle([row[name] for row in rows]) for name in _TIMES}
     peak = None
     if device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(device) - before
@@ -211,32 +211,43 @@ def _run(model, arguments, device):
 
 
 def _split(began_ns, ended_ns, tokens_ns, calls):
-    """What came before the first token is prefill, in however many calls; the rest is decode."""
+    """What came before the first token is prefill, in however many calls; the rest is decode.
+    Compiled forwards are not seen."""
     first_ns = tokens_ns[0] if tokens_ns else ended_ns
     last_ns = tokens_ns[-1] if tokens_ns else ended_ns
     return {
         "total_time": measuring.seconds(began_ns, ended_ns),
         "time_to_first_token": measuring.seconds(began_ns, first_ns),
-        "prefill_time": sum(length for at_ns, length in calls if at_ns <= first_ns),
-        "decode_time": sum(length for at_ns, length in calls if at_ns > first_ns),
+        "prefill_time": _total(length for at_ns, length in calls if at_ns <= first_ns),
+        "decode_time": _total(length for at_ns, length in calls if at_ns > first_ns),
         "decode_wall_time": measuring.seconds(first_ns, last_ns),
         "gaps": [measuring.seconds(a, b) for a, b in zip(tokens_ns, tokens_ns[1:], strict=False)],
     }
 
 
+def _total(lengths):
+    lengths = list(lengths)
+    return sum(lengths) if lengths else None
+
+
+def _middle(values):
+    return None if None in values else summarize(values)["p50"]
+
+
 def _rates(figures, prompt, new_tokens):
     batch, tokens = prompt
-    in_model = figures["prefill_time"] + figures["decode_time"]
+    prefill = figures["prefill_time"]
+    in_model = prefill and prefill + (figures["decode_time"] or 0)
     return {
         "tokens_per_second": _rate(batch * new_tokens, figures["total_time"]),
-        "prefill_tokens_per_second": _rate(batch * tokens, figures["prefill_time"]),
+        "prefill_tokens_per_second": _rate(batch * tokens, prefill),
         "decode_tokens_per_second": _rate(batch * (new_tokens - 1), figures["decode_wall_time"]),
-        "prefill_share": figures["prefill_time"] / in_model if in_model else None,
+        "prefill_share": prefill / in_model if in_model else None,
     }
 
 
 def _rate(count, elapsed):
-    return count / elapsed if elapsed > 0 and count > 0 else None
+    return count / elapsed if elapsed and count > 0 else None
 
 
 def _cache_figures(model, cache, prompt, new_tokens):
