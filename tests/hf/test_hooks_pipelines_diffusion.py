@@ -192,7 +192,8 @@ def test_diffusion(painter, config):
     assert (paint() == wanted).all()
 
     assert got["steps"] == len(got["step_times"]) == 3
-    assert all(NAP <= length < 10 * NAP for length in got["step_times"])
+    assert all(length >= NAP for length in got["step_times"])
+    assert sum(got["step_times"]) <= got["total_time"]
     # Sleeps are outside of forward: they belong to the step, and to nothing else.
     assert got["denoiser"]["calls"] == 3 and got["vae_decode"]["calls"] == 1
     assert got["text_encoder"]["calls"] == 2  # with and without the prompt

@@ -153,17 +153,22 @@ def _time(models, batches, config, seconds, rounds):
     if not config.profile_inference:
         return {}, {}
     device = next(iter(models.values())).device
-    with _all_evaluating([v.model for v in models.values()]), measuring.precision(config, device):
-        for name, variant in models.items():
-            variant.memory = inference.memory_of_forward(
-                variant.model, batches[name], variant.device
-            )
-        calls = {n: _call(v.model, batches[n]) for n, v in models.items()}
+    with _all_evaluating([v.model for v in models.values()]):
+        for name, v in models.items():
+            with measuring.precision(config, v.model):
+                v.memory = inference.memory_of_forward(v.model, batches[name], v.device)
+        calls = {n: _call(v.model, batches[n], config) for n, v in models.items()}
         return time_in_turn(calls, device, seconds, rounds)
 
 
-def _call(model, batch):
-    return lambda: model(**batch)
+def _call(model, batch, config):
+    precision = measuring.make_precision(config, model)
+
+    def call():
+        with precision():
+            model(**batch)
+
+    return call
 
 
 def _all_evaluating(models):
@@ -208,11 +213,7 @@ def _tokenization(variant, config):
 def _sizes(variant, config):
     if not (config.benchmark_different_sizes and config.profile_inference):
         return {}
-    with measuring.evaluating(variant.model), measuring.precision(config, variant.device):
-        return {
-            size: inference.size_row(
-                variant.model, variant.source.batch(size), variant.device, size
-            )
-            for size in inference.SIZES
-            if size <= len(variant.source)
-        }
+    model, source, device = variant.model, variant.source, variant.device
+    sizes = [size for size in inference.SIZES if size <= len(source)]
+    with measuring.evaluating(model), measuring.precision(config, model):
+        return {n: inference.size_row(model, source.batch(n), device, n) for n in sizes}

@@ -79,7 +79,7 @@ def profile_fine_tuning(
         "parameter_bytes": measuring.bytes_of(list(model.parameters())),
         **memory,
         **({} if held is None else {"peak_memory": held}),
-        "dtype": inference.dtype_name(model, config, training.device),
+        "dtype": inference.dtype_name(model, config),
     }
 
 
@@ -141,10 +141,10 @@ class _Training:
         self._model = model
         self._optimizer = optimizer
         self._loss_fn = loss_fn
-        self._config = config
         self._max_steps = max_steps
         self.device = measuring.device_of(model)
-        is_half = measuring.mixed_dtype(config, self.device) == torch.float16
+        is_half = measuring.mixed_dtype(config, model) == torch.float16
+        self._precision = measuring.make_precision(config, model)
         self._scaler = _make_scaler(self.device) if is_half else None
         self._before = None
 
@@ -253,7 +253,7 @@ class _Training:
 
     def _loss(self, batch):
         inputs, target = split_batch(batch)
-        with measuring.precision(self._config, self.device):
+        with self._precision():
             output = _call(self._model, inputs)
             return loss_of(self._loss_fn, output, target)[1]
 

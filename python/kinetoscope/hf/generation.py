@@ -43,7 +43,7 @@ def profile_generation(
         arguments["min_new_tokens"] = arguments["max_new_tokens"]
     arguments["return_dict_in_generate"] = True
     with measuring.evaluating(model), kept_random(), torch.no_grad():
-        with measuring.precision(config, device):
+        with measuring.precision(config, model):
             return _measure(model, arguments, device, runs)
 
 

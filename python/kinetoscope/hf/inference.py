@@ -46,7 +46,7 @@ def profile_inference_performance(
         return {**dict.fromkeys(_KEYS), "batch_sizes": {}}
     source = Source(model, texts, tokenizer, model_name, max_length)
     device = measuring.device_of(model)
-    with _untouched(model, config, device):
+    with _untouched(model, config):
         batch = source.batch(batch_size)
         times = summarize(_time_forwards(model, batch, device, runs))
         memory = memory_of_forward(model, batch, device)
@@ -60,7 +60,7 @@ def profile_inference_performance(
         **_throughput(batch, times["mean"]),
         "avg_memory_usage": memory,
         "total_memory_used": None if memory is None else memory + measuring.model_bytes(model),
-        "dtype": dtype_name(model, config, device),
+        "dtype": dtype_name(model, config),
         "batch_sizes": rows,
         "memory_per_text": _memory_per_text(rows),
         "tokenization_time": source.tokenization_time,
@@ -87,10 +87,10 @@ _KEYS = (
 
 
 @contextlib.contextmanager
-def _untouched(model, config, device):
+def _untouched(model, config):
     """As a program judges: no gradients, evaluation mode; then all is as it was."""
     with measuring.evaluating(model), kept_random(), torch.no_grad():
-        with measuring.precision(config, device):
+        with measuring.precision(config, model):
             yield
 
 
@@ -209,6 +209,6 @@ def _throughput(batch, mean):
     }
 
 
-def dtype_name(model, config, device):
-    mixed = measuring.mixed_dtype(config, device)
+def dtype_name(model, config):
+    mixed = measuring.mixed_dtype(config, model)
     return measuring.name_of_dtype(mixed) or loading.describe(model)["dtype"]

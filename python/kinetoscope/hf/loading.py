@@ -59,7 +59,7 @@ def _maker(source, config, model_class, device, device_map, dtype, options):
     options = dict(options)
     if "attn_implementation" not in options and not hasattr(shape, "quantization_config"):
         options["attn_implementation"] = "sdpa" if config.optimize_attention else "eager"
-    dtype = model_source.dtype_of(dtype) or _dtype_of_config(config)
+    dtype = measuring.dtype_of(dtype) or _dtype_of_config(config)
     is_shape = isinstance(source, transformers.PretrainedConfig)
     if dtype is not None:
         options[_dtype_keyword()] = dtype
@@ -93,7 +93,7 @@ def _is_about_attention(failure):
 
 def _dtype_of_config(config):
     wanted = config.mixed_precision_dtype if config.use_mixed_precision else "auto"
-    return None if wanted in (None, "auto") else model_source.dtype_of(wanted)
+    return None if wanted in (None, "auto") else measuring.dtype_of(wanted)
 
 
 def _dtype_keyword():

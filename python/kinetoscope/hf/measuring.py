@@ -79,29 +79,36 @@ def is_compiled(model):
     )
 
 
-def mixed_dtype(config, device):
-    """The dtype that use_mixed_precision and mixed_precision_dtype ask for on this device; None:
-    each weight computes in its own. "auto": bfloat16 on a GPU that has it, else float16 on a GPU,
-    and none on the CPU."""
+def mixed_dtype(config, model):
+    """The dtype that use_mixed_precision and mixed_precision_dtype ask for; None: each weight
+    computes in its own. "auto": bfloat16 on a GPU that has it, else float16, and none on the CPU or
+    where weights are halves already."""
     if config is None or not config.use_mixed_precision:
         return None
-    wanted = config.mixed_precision_dtype
+    wanted, device = config.mixed_precision_dtype, device_of(model)
     if wanted not in (None, "auto"):
-        from kinetoscope.hf.model_source import dtype_of
-
         found = dtype_of(wanted)
         return None if found == torch.float32 else found
-    if device.type != "cuda":
+    if device.type != "cuda" or _has_halves(model):
         return None
     return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
 
 
-def precision(config, device):
+def _has_halves(model):
+    return any(p.dtype in (torch.bfloat16, torch.float16) for p in model.parameters())
+
+
+def precision(config, model):
     """A context in which operators compute in mixed_dtype()."""
-    dtype = mixed_dtype(config, device)
+    return make_precision(config, model)()
+
+
+def make_precision(config, model):
+    """A function that gives such a context: to look at the model once takes time, too."""
+    dtype, kind = mixed_dtype(config, model), device_of(model).type
     if dtype is None:
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, dtype=dtype)
+        return contextlib.nullcontext
+    return lambda: torch.autocast(kind, dtype=dtype)
 
 
 @contextlib.contextmanager
@@ -117,9 +124,20 @@ def evaluating(model):
 
 
 def config_or_default(config):
-    """A ProfilingConfig: the one given, that of a profiler, or the defaults."""
+    """A ProfilingConfig: the one given, that of a profiler, or the defaults, in which a model then
+    computes as it does without us."""
     config = getattr(config, "config", config)
-    return kinetoscope.ProfilingConfig() if config is None else config
+    return kinetoscope.ProfilingConfig(use_mixed_precision=False) if config is None else config
+
+
+def dtype_of(value):
+    """A torch.dtype from one, from its name ("bfloat16", "torch.bfloat16"), or None."""
+    if value is None or isinstance(value, torch.dtype):
+        return value
+    found = getattr(torch, str(value).removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"no dtype of torch: {value!r}")
+    return found
 
 
 def name_of_dtype(dtype):

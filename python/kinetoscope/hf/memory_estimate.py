@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from kinetoscope._engine import MemoryCurve
-from kinetoscope.hf import cuda_memory, model_source, sharding
+from kinetoscope.hf import cuda_memory, measuring, model_source, sharding
 from kinetoscope.hf.fake_twin import AnswersAboutMasks, make_twin
 from kinetoscope.hf.storage_watch import StorageWatch
 from kinetoscope.torch.state_guard import kept_random
@@ -117,12 +117,12 @@ class _Plan:
             raise ValueError(f"ranks must be at least 1, not {ranks}")
         if sharding_name not in sharding.NAMES:
             raise ValueError(f"sharding is one of {sharding.NAMES}, not {sharding_name!r}")
-        self.dtype = model_source.dtype_of(dtype)
+        self.dtype = measuring.dtype_of(dtype)
         self.optimizer_class, self.optimizer_settings = _read_optimizer(optimizer)
         self.checkpointing = checkpointing
         self.ranks = ranks
         self.sharding = sharding_name
-        self.autocast = model_source.dtype_of(autocast)
+        self.autocast = measuring.dtype_of(autocast)
 
     @property
     def is_training(self):

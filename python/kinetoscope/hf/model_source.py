@@ -9,16 +9,6 @@ import transformers
 _TEXT_PAIRS = ("ForSequenceClassification", "ForMultipleChoice")
 
 
-def dtype_of(value):
-    """A torch.dtype from one, from its name ("bfloat16", "torch.bfloat16"), or None."""
-    if value is None or isinstance(value, torch.dtype):
-        return value
-    found = getattr(torch, str(value).removeprefix("torch."), None)
-    if not isinstance(found, torch.dtype):
-        raise ValueError(f"no dtype of torch: {value!r}")
-    return found
-
-
 def config_of(source):
     """The configuration of a module, a folder or a name; one is taken as it is."""
     if isinstance(source, transformers.PretrainedConfig):

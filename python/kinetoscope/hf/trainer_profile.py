@@ -16,7 +16,6 @@ def run(trainer, keep):
     model = trainer.model
     watch = _Epochs(trainer)
     trainer.add_callback(watch)
-    device = measuring.device_of(model)
     try:
         with _restored(trainer, keep), watch.watching():
             trainer.train()
@@ -28,7 +27,7 @@ def run(trainer, keep):
         "trainable_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "parameter_bytes": measuring.bytes_of(list(model.parameters())),
         **memory,
-        "dtype": inference.dtype_name(model, None, device),
+        "dtype": inference.dtype_name(model, None),
     }
 
 
