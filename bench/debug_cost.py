@@ -9,9 +9,9 @@ rectifiers sampled, are left out of both.
 
 "off again" is a block after debugging was switched on and off: nothing of it may be left.
 
-Judged is "own" on a CPU, of gradient_norms (3 %) and of all light switches (5 %), where a step is 50
-ms or longer. On a GPU it is "ratio" (1 % and 2 %): while the GPU has work, what the host does beside
-it costs nothing, and what it is made to do itself is in no time of ours.
+Judged is "own" on a CPU, of gradient_norms (3 %) and of all light switches (5 %), where a step is
+50 ms or longer. On a GPU it is "ratio" (1 % and 2 %): while the GPU has work, what the host does
+beside it costs nothing, and what the GPU is made to do itself is in no time of ours.
 
 Use: debug_cost.py [--width N] [--layers N] [--batch N] [--steps N] [--blocks N] [--tiny]
 """
