@@ -27,7 +27,8 @@ def benchmark_model_variants(
 
     variants: folders or names, configurations of transformers, modules; or a mapping of names to
     those. tokenizer: for variants that have none in their folder. model_class: what is loaded, by
-    default the model without a head; None: what was saved. The first batch_size texts are one
+    default the model without a head; None: what was saved. device: where they are loaded, a GPU
+    where there is one; modules stay where they are. The first batch_size texts are one
     batch. seconds, rounds: limits of the timing of all together. All models are loaded at once.
 
     {name: {load_time, avg_tokenization_time, avg_inference_time, std_inference_time,
@@ -110,6 +111,8 @@ class _Variant:
         if isinstance(source, torch.nn.Module):
             self.model = source
         else:
+            if device is None and torch.cuda.is_available() and not config.use_device_map:
+                device = "cuda"
             loaded = loading.load_model_with_profiling(
                 source, config, model_class=model_class, device=device
             )

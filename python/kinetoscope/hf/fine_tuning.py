@@ -1,7 +1,7 @@
 """profile_fine_tuning: epochs of a training with their losses, speed and memory."""
 
 import contextlib
-from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 
@@ -105,7 +105,7 @@ def _memory_of_a_step(training, model, optimizer, data):
     figures = {}
 
     def step():
-        training.step(batch, _Lengths(), look)
+        training.step(batch, [], look)
 
     def look():
         grads = [p.grad for p in model.parameters() if p.grad is not None]
@@ -124,16 +124,6 @@ def optimizer_bytes(optimizer):
     """Bytes of the tensors of an optimizer's state."""
     states = [list(state.values()) for state in optimizer.state.values()]
     return measuring.bytes_of(list(tensors_of(states)))
-
-
-@dataclass
-class _Lengths:
-    """Of the steps of one epoch, in seconds."""
-
-    steps: list = field(default_factory=list)
-    forward: list = field(default_factory=list)
-    backward: list = field(default_factory=list)
-    optimizer: list = field(default_factory=list)
 
 
 class _Training:
@@ -184,14 +174,13 @@ class _Training:
 
     def _train(self, data):
         self._model.train()
-        lengths, losses, counts = _Lengths(), [], []
+        marks, losses, counts = [], [], []
         began_ns = measuring.now_ns(self.device)
         for batch in self._first(data):
-            losses.append(self.step(batch, lengths))
+            losses.append(self.step(batch, marks))
             counts.append(_count(batch))
         figures = self._figures(began_ns, losses, counts)
-        phases = {n: sum(getattr(lengths, n)) for n in ("forward", "backward", "optimizer")}
-        return {**figures, "step_time": summarize(lengths.steps), "phases": phases}
+        return {**figures, **_lengths(marks)}
 
     def _judge(self, data):
         losses, counts = [], []
@@ -224,24 +213,22 @@ class _Training:
 
     # ---------------------------------------------------------------- one step
 
-    def step(self, batch, lengths, look=None):
-        """One step; `look` is called while its gradients are there. Returns the loss."""
-        began_ns = measuring.now_ns(self.device)
+    def step(self, batch, marks, look=None):
+        """One step; `look` is called while its gradients are there. Appends the moments between
+        which its phases lie, and waits for none. Returns the loss."""
+        moments = [measuring.mark(self.device)]
         self._optimizer.zero_grad(set_to_none=True)
         loss = self._loss(move(batch, self.device))
         if loss is None or not loss.requires_grad:
             raise ValueError("there is no loss: the model gives none, and loss_fn is missing")
-        forward_ns = measuring.now_ns(self.device)
+        moments.append(measuring.mark(self.device))
         (self._scaler.scale(loss) if self._scaler else loss).backward()
-        backward_ns = measuring.now_ns(self.device)
+        moments.append(measuring.mark(self.device))
         if look is not None:
             look()
         self._optimize()
-        end_ns = measuring.now_ns(self.device)
-        lengths.steps.append(measuring.seconds(began_ns, end_ns))
-        lengths.forward.append(measuring.seconds(began_ns, forward_ns))
-        lengths.backward.append(measuring.seconds(forward_ns, backward_ns))
-        lengths.optimizer.append(measuring.seconds(backward_ns, end_ns))
+        moments.append(measuring.mark(self.device))
+        marks.append(moments)
         return loss.detach()
 
     def _optimize(self):
@@ -256,6 +243,15 @@ class _Training:
         with self._precision():
             output = _call(self._model, inputs)
             return loss_of(self._loss_fn, output, target)[1]
+
+
+def _lengths(marks):
+    """Of steps, and of all their phases."""
+    steps = [measuring.between(moments[0], moments[-1]) for moments in marks]
+    parts = [[measuring.between(*pair) for pair in pairwise(moments)] for moments in marks]
+    names = ("forward", "backward", "optimizer")
+    phases = {name: sum(part[at] for part in parts) for at, name in enumerate(names)}
+    return {"step_time": summarize(steps), "phases": phases}
 
 
 def _call(model, inputs):

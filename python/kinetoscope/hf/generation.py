@@ -118,32 +118,16 @@ class _Calls:
 
     def begin(self, module, args):
         if not torch.compiler.is_compiling():
-            self._open.append(_mark(self._device))
+            self._open.append(measuring.mark(self._device))
 
     def end(self, module, args, output):
         if not torch.compiler.is_compiling() and self._open:
-            self.spans.append((perf_counter_ns(), self._open.pop(), _mark(self._device)))
+            self.spans.append((perf_counter_ns(), self._open.pop(), measuring.mark(self._device)))
             self.cache = getattr(output, "past_key_values", None)
 
     def lengths(self):
         """[(when it returned, seconds)]"""
-        return [(ended_ns, _between(a, b)) for ended_ns, a, b in self.spans]
-
-
-def _mark(device):
-    """A moment: on a GPU when it comes to it, without waiting for it."""
-    if device.type != "cuda":
-        return perf_counter_ns()
-    event = torch.cuda.Event(enable_timing=True)
-    event.record(torch.cuda.current_stream(device))
-    return event
-
-
-def _between(began, ended):
-    if isinstance(began, int):
-        return measuring.seconds(began, ended)
-    ended.synchronize()
-    return began.elapsed_time(ended) / 1e3
+        return [(ended_ns, measuring.between(a, b)) for ended_ns, a, b in self.spans]
 
 
 @contextlib.contextmanager

@@ -29,6 +29,23 @@ def seconds(began_ns, ended_ns):
     return (ended_ns - began_ns) / 1e9
 
 
+def mark(device):
+    """A moment: on a GPU when its work comes to it, without waiting for that."""
+    if device.type != "cuda":
+        return perf_counter_ns()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record(torch.cuda.current_stream(device))
+    return event
+
+
+def between(began, ended):
+    """Seconds between two marks; waits for the second one."""
+    if isinstance(began, int):
+        return seconds(began, ended)
+    ended.synchronize()
+    return began.elapsed_time(ended) / 1e3
+
+
 def resident_bytes():
     """Memory of the process that the machine holds, all of it, not torch's alone."""
     with kinetoscope.SystemMonitor(0) as monitor:
