@@ -291,11 +291,15 @@ def _trained(module):
 
 def _checkpoint(twin):
     """Random states are real tensors, which the twin has none of; they take no memory to speak
-    of. Settings can be given since transformers 4.35."""
+    of. Settings can be given since transformers 4.35; version 5 renamed the switch."""
     settings = {"use_reentrant": False, "preserve_rng_state": False}
+    for word in ("activation_checkpointing", "gradient_checkpointing"):
+        enable = getattr(twin, f"{word}_enable", None)
+        if enable is not None:
+            break
     try:
-        twin.gradient_checkpointing_enable(gradient_checkpointing_kwargs=settings)
-    except (AttributeError, TypeError) as failure:
+        enable(**{f"{word}_kwargs": settings})
+    except (TypeError, ValueError) as failure:
         reason = f"this {type(twin).__name__} has no gradient checkpointing that can be set up"
         raise ValueError(reason) from failure
 
