@@ -104,6 +104,18 @@ def test_choices_of_a_training():
     assert is_near(by_object, momentum) and not optimizer.state
 
 
+def test_adapters():
+    """Only what is trained has gradients and states."""
+    peft = pytest.importorskip("peft")
+    settings = peft.LoraConfig(task_type="CAUSAL_LM")
+    model = peft.get_peft_model(wide("LlamaForCausalLM"), settings)
+    estimate = estimate_memory(model, BATCH, TOKENS)
+    assert is_near(estimate, measured(model))
+    trained, total = model.get_nb_trainable_parameters()
+    assert (estimate["trainable_count"], estimate["parameter_count"]) == (trained, total)
+    assert estimate["parts"]["optimizer_state"] < 0.1 * estimate["parts"]["parameters"]
+
+
 def test_checkpointing():
     model = wide("GPT2LMHeadModel")
     estimate = estimate_memory(model, BATCH, TOKENS, checkpointing=True)
