@@ -39,16 +39,16 @@ def test_parts_of_a_model(gpt2, llama, classifier):
 
 
 def test_a_slow_part_is_found(llama):
+    """The quickest of some calls counts: other work of the machine only makes them longer."""
     llama.model.layers[1].mlp.register_forward_pre_hook(lambda module, args: time.sleep(NAP))
     hooks = TransformersProfilingHooks().register_model_hooks(llama)
-    llama(torch.arange(6).view(1, 6))
+    for _ in range(8):
+        llama(torch.arange(6).view(1, 6))
     hooks.cleanup()
-    times, summary = hooks.get_times(), hooks.get_summary()
-    assert times["model.layers.1.mlp"]["forward"]["total"] >= NAP
-    assert times["model.layers.0.mlp"]["forward"]["total"] < NAP
-    assert max(set(summary) - {"model", "block"}, key=lambda k: summary[k]["forward"]) == (
-        "feed_forward"
-    )
+    quickest = {name: ways["forward"]["min"] for name, ways in hooks.get_times().items()}
+    parts = {name for name in quickest if "mlp" in name or "attn" in name}
+    assert {name for name in parts if quickest[name] >= NAP} == {"model.layers.1.mlp"}
+    assert hooks.get_summary()["feed_forward"]["forward"] >= 8 * NAP
 
 
 def test_switch_of_forward_hooks(ks, gpt2, config):
