@@ -24,7 +24,8 @@ static PyMethodDef functions[] = {
 
 static int fill_module(PyObject *module)
 {
-    if (ks_engine_errors_add_to(module) < 0 || ks_timed_call_add_to(module) < 0) {
+    if (ks_engine_errors_add_to(module) < 0 || ks_timed_call_add_to(module) < 0 ||
+        ks_trial_type_add_to(module) < 0) {
         return -1;
     }
     return ks_report_type_add_to(module);

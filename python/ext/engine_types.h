@@ -7,6 +7,7 @@
 
 int ks_report_type_add_to(PyObject *module);
 int ks_timed_call_add_to(PyObject *module);
+int ks_trial_type_add_to(PyObject *module);
 
 /* Functions of the module. */
 PyObject *ks_py_summarize(PyObject *module, PyObject *values);

@@ -7,6 +7,7 @@ try:
         Report,
         TimedCall,
         TraceError,
+        Trial,
         advise,
         slope,
         summarize,
