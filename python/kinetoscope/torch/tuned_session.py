@@ -153,8 +153,12 @@ class TunedSession:
 
     @_entry_point
     def at_exit(self):
-        if not self._is_off and self._socket is not None:
-            self._say([f"over {self._step_count}"])
+        """Also of a process that had too few steps to be waited for, or none."""
+        if self._is_off:
+            return
+        if self._socket is None:
+            self._connect()
+        self._say([f"over {self._step_count}"])
 
     def fail(self, failure):
         self._is_off = True

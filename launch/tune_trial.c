@@ -1,0 +1,200 @@
+#include "launch/tune_trial.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+enum {
+    BLOCK_MS = 150,
+    BLOCK_STEPS_MAX = 64,
+    FIRST_STEPS = 4, /* of the block that tells how long the others are to be */
+    ROUNDS_MAX = 40,
+    ROUNDS_APART = 13,
+    BLOCK_TIMEOUT_S = 300,
+    RESTARTS_MAX = 8, /* of one process in a trial */
+};
+
+static const double TOLERANCE = 0.02;
+static const int64_t SECOND_NS = 1000000000;
+
+/* One side of a trial. */
+struct side {
+    struct ks_tune_process *process;
+    int64_t block_steps;
+    size_t restarts;
+};
+
+enum ks_status ks_tune_ensure(struct ks_tune_process *process, int64_t timeout_ns,
+                              enum ks_tune_event *event, struct ks_err *err)
+{
+    *event = KS_TUNE_BLOCK;
+    if (process->pid != 0) {
+        return KS_OK;
+    }
+    KS_TRY(ks_tune_process_start(process, process->command, process->name, &process->setting, err));
+    *event = ks_tune_process_warm(process, timeout_ns);
+    return KS_OK;
+}
+
+static int64_t multiple_of(int64_t steps, int64_t unit)
+{
+    return unit > 1 ? (steps + unit - 1) / unit * unit : steps;
+}
+
+/* Steps of a block: long enough to be timed well, whole epochs where these are short, and whole
+ * rounds of a loader's workers, which hand over their batches one after the other. */
+static int64_t choose_steps(const struct ks_tune_process *process)
+{
+    char workers[KS_TUNING_NAME_SIZE];
+    int64_t step_ns = process->block_ns / (process->block_steps > 0 ? process->block_steps : 1);
+    int64_t steps = (int64_t)BLOCK_MS * 1000000 / (step_ns > 0 ? step_ns : 1) + 1;
+    steps = steps < BLOCK_STEPS_MAX ? steps : BLOCK_STEPS_MAX;
+    int64_t unit = ks_script_facts_number(&process->facts, "workers");
+    if (ks_setting_get(&process->setting, "workers", workers)) {
+        (void)sscanf(workers, "%ld", &unit);
+    }
+    if (process->epoch_steps > 0 && process->epoch_steps <= BLOCK_STEPS_MAX) {
+        return multiple_of(steps, process->epoch_steps);
+    }
+    steps = multiple_of(steps, unit < BLOCK_STEPS_MAX ? unit : 1);
+    int64_t timed = process->total_steps - KS_RUN_NUMBERS_COMPARED;
+    if (process->total_steps > 0 && steps > timed / 4) { /* a short script: small blocks */
+        steps = timed / 4 > 0 ? timed / 4 : 1;
+    }
+    return steps;
+}
+
+/* One block of the side; `*per_step_ns` is 0 when the script came to its end in it. */
+static enum ks_tune_event run_block(struct side *side, int64_t *per_step_ns)
+{
+    struct ks_tune_process *process = side->process;
+    enum ks_tune_event event = KS_TUNE_BLOCK;
+    *per_step_ns = 0;
+    if (side->block_steps == 0) {
+        event = ks_tune_process_block(process, FIRST_STEPS, BLOCK_TIMEOUT_S * SECOND_NS);
+        if (event != KS_TUNE_BLOCK) {
+            return event;
+        }
+        side->block_steps = choose_steps(process);
+    }
+    event = ks_tune_process_block(process, side->block_steps, BLOCK_TIMEOUT_S * SECOND_NS);
+    if (event == KS_TUNE_BLOCK && process->block_steps > 0) {
+        *per_step_ns = process->block_ns / process->block_steps;
+    }
+    return event;
+}
+
+/* A block of the side, in a fresh process when the script came to its end. */
+static enum ks_status time_block(struct side *side, int64_t *per_step_ns,
+                                 enum ks_tune_event *event, struct ks_err *err)
+{
+    do {
+        KS_TRY(ks_tune_ensure(side->process, BLOCK_TIMEOUT_S * SECOND_NS, event, err));
+        if (*event == KS_TUNE_BLOCK) {
+            *event = run_block(side, per_step_ns);
+        }
+        if (*event != KS_TUNE_OVER) {
+            return KS_OK;
+        }
+        side->block_steps = 0;
+    } while (side->restarts++ < RESTARTS_MAX);
+    snprintf(side->process->reason, sizeof(side->process->reason),
+             "the script ends after %lld steps, too few to time it",
+             (long long)side->process->total_steps);
+    return KS_OK;
+}
+
+static enum ks_tune_outcome outcome_of(enum ks_tune_event event, bool is_second)
+{
+    if (event == KS_TUNE_BLOCK) {
+        return KS_TUNE_TIMED;
+    }
+    if (event == KS_TUNE_CANCELLED) {
+        return KS_TUNE_STOPPED;
+    }
+    return is_second ? KS_TUNE_SECOND_FAILED : KS_TUNE_FIRST_FAILED;
+}
+
+static enum ks_status time_in_turn(struct ks_trial *trial, struct side sides[2],
+                                   enum ks_tune_outcome *outcome, struct ks_err *err)
+{
+    for (size_t variant; ks_trial_next(trial, &variant);) {
+        enum ks_tune_event event;
+        int64_t per_step_ns = 0;
+        KS_TRY(time_block(&sides[variant], &per_step_ns, &event, err));
+        *outcome = outcome_of(event, variant == 1);
+        if (*outcome != KS_TUNE_TIMED) {
+            return KS_OK;
+        }
+        KS_TRY(ks_trial_add(trial, variant, per_step_ns > 0 ? per_step_ns : 1, err));
+    }
+    return KS_OK;
+}
+
+/* Where there is no room for both: what one took, then what the other one did. */
+static enum ks_status time_apart(struct ks_trial *trial, struct side sides[2],
+                                 enum ks_tune_outcome *outcome, struct ks_err *err)
+{
+    int64_t times_ns[2][ROUNDS_APART];
+    size_t taken[2] = {0};
+    for (size_t turn = 0; turn < 2; turn++) {
+        size_t variant = 1 - turn; /* the one that is tried runs already */
+        for (size_t i = 0; i < ROUNDS_APART; i++) {
+            enum ks_tune_event event;
+            KS_TRY(time_block(&sides[variant], &times_ns[variant][i], &event, err));
+            *outcome = outcome_of(event, variant == 1);
+            if (*outcome != KS_TUNE_TIMED) {
+                return KS_OK;
+            }
+        }
+        ks_tune_process_weigh(sides[variant].process);
+        ks_tune_process_end(sides[variant].process);
+    }
+    for (size_t variant; ks_trial_next(trial, &variant);) {
+        if (taken[variant] == ROUNDS_APART) {
+            break;
+        }
+        int64_t ns = times_ns[variant][taken[variant]++];
+        KS_TRY(ks_trial_add(trial, variant, ns > 0 ? ns : 1, err));
+    }
+    return KS_OK;
+}
+
+static void fill(const struct ks_trial *trial, const struct side sides[2],
+                 struct ks_tuning_try *out)
+{
+    struct ks_trial_comparison comparison = ks_trial_compare(trial, 0, 1);
+    out->ratio = comparison.ratio;
+    out->verdict = comparison.verdict;
+    out->rounds = comparison.rounds;
+    out->before_ns = ks_trial_summary(trial, 0).median_ns.value;
+    out->after_ns = ks_trial_summary(trial, 1).median_ns.value;
+    out->before_bytes = sides[0].process->bytes;
+    out->after_bytes = sides[1].process->bytes;
+    out->before_gpu_bytes = sides[0].process->gpu_bytes;
+    out->after_gpu_bytes = sides[1].process->gpu_bytes;
+}
+
+enum ks_status ks_tune_trial(struct ks_tune_process *a, struct ks_tune_process *b,
+                             int64_t budget_ns, bool is_apart, struct ks_tuning_try *out,
+                             enum ks_tune_outcome *outcome, struct ks_err *err)
+{
+    struct ks_trial_options options = {.variant_count = 2,
+                                       .budget_ns = is_apart ? 0 : budget_ns,
+                                       .rounds_max = is_apart ? ROUNDS_APART : ROUNDS_MAX,
+                                       .tolerance = TOLERANCE};
+    struct side sides[2] = {{.process = a}, {.process = b}};
+    struct ks_trial *trial = NULL;
+    *outcome = KS_TUNE_TIMED;
+    KS_TRY(ks_trial_new(&options, &trial, err));
+    enum ks_status status = is_apart ? time_apart(trial, sides, outcome, err)
+                                     : time_in_turn(trial, sides, outcome, err);
+    if (status == KS_OK && *outcome == KS_TUNE_TIMED) {
+        ks_tune_process_weigh(a);
+        ks_tune_process_weigh(b);
+        fill(trial, sides, out);
+    }
+    ks_trial_free(trial);
+    return status;
+}
