@@ -23,6 +23,8 @@ enum {
     TRIAL_SECONDS_MIN = 4,
     TRIAL_SECONDS_MAX = 40,
     TRIALS_IN_BUDGET = 8, /* a trial gets so much of what is left */
+    ROUNDS_USUAL = 40,    /* more tell differences apart that are not worth their time ... */
+    ROUNDS_ALONE = 400,   /* ... but where nothing else is asked */
     NOISE_FACTOR = 4,     /* runs alike differ by so much less than what is called wrong */
 };
 
@@ -67,6 +69,17 @@ static const char *name_of_change(const struct ks_tuning_try *try)
     return try->change[0] ? try->change : "the same again";
 }
 
+static const char *words_of(enum ks_trial_verdict verdict)
+{
+    static const char *const words[] = {
+        [KS_TRIAL_CANNOT_TELL] = "cannot tell",
+        [KS_TRIAL_NO_DIFFERENCE] = "no difference",
+        [KS_TRIAL_FASTER] = "faster",
+        [KS_TRIAL_SLOWER] = "slower",
+    };
+    return words[verdict];
+}
+
 static void say_try(const struct tuner *tuner, const struct ks_tuning_try *try)
 {
     if (try->rounds == 0) {
@@ -105,12 +118,22 @@ static bool may_go_on(struct tuner *tuner)
     return true;
 }
 
-static int64_t trial_budget_ns(const struct tuner *tuner)
+/* Nothing is tried: the script is compared with itself. */
+static bool is_alone(const struct tuner *tuner)
 {
+    return tuner->options->what && strcmp(tuner->options->what, "none") == 0;
+}
+
+static struct ks_tune_limits limits_of(const struct tuner *tuner, bool is_apart)
+{
+    int64_t half_ns = left_ns(tuner) / 2;
     int64_t share_ns = left_ns(tuner) / TRIALS_IN_BUDGET;
     int64_t least_ns = TRIAL_SECONDS_MIN * SECOND_NS;
     int64_t most_ns = TRIAL_SECONDS_MAX * SECOND_NS;
-    return share_ns < least_ns ? least_ns : share_ns > most_ns ? most_ns : share_ns;
+    share_ns = share_ns < least_ns ? least_ns : share_ns > most_ns ? most_ns : share_ns;
+    return (struct ks_tune_limits){.budget_ns = is_alone(tuner) ? half_ns : share_ns,
+                                   .rounds_max = is_alone(tuner) ? ROUNDS_ALONE : ROUNDS_USUAL,
+                                   .is_apart = is_apart};
 }
 
 static int64_t warm_timeout_ns(const struct tuner *tuner)
@@ -244,9 +267,8 @@ static bool check_numbers(const struct tuner *tuner, const struct ks_tune_proces
         return true;
     }
     snprintf(out->reason, sizeof(out->reason),
-             "%s %zu is %.6g and was %.6g; %.2g of its size is allowed",
-             ks_number_kind_name(difference.kind), difference.step + 1, difference.after,
-             difference.before, out->tolerance);
+             "%s %zu is %.6g and was %.6g", ks_number_kind_name(difference.kind),
+             difference.step + 1, difference.after, difference.before);
     return false;
 }
 
@@ -265,8 +287,8 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
                              "Cannot tune: the script ran once and then did not, %.160s",
                              tuner->best->reason);
     }
-    KS_TRY(ks_tune_trial(tuner->original, tuner->best, trial_budget_ns(tuner), false, try, &outcome,
-                         err));
+    struct ks_tune_limits limits = limits_of(tuner, false);
+    KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, try, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
         const struct ks_tune_process *failed =
             outcome == KS_TUNE_FIRST_FAILED ? tuner->original : tuner->best;
@@ -282,10 +304,10 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
     tuning->is_deterministic = !(difference.value > 0.0);
     try->difference = difference.value;
     try->fate = KS_TUNING_NOT_FASTER;
-    snprintf(try->reason, sizeof(try->reason), "%s",
-             difference.compared == 0       ? "there are no losses or outputs to compare"
-             : tuning->is_deterministic     ? "two runs alike give the same numbers"
-                                            : "two runs alike give different numbers");
+    snprintf(try->reason, sizeof(try->reason), "%s", words_of(try->verdict));
+    if (difference.compared == 0) {
+        say(tuner, "there are no losses or outputs by which results could be compared");
+    }
     tuning->try_count++;
     say_try(tuner, try);
     if (!tuning->is_deterministic) {
@@ -343,10 +365,7 @@ static void judge(struct tuner *tuner, struct ks_tuning_try *try)
         snprintf(try->reason, sizeof(try->reason), "as fast, with less memory");
     } else {
         try->fate = KS_TUNING_NOT_FASTER;
-        snprintf(try->reason, sizeof(try->reason), "%s",
-                 try->verdict == KS_TRIAL_SLOWER          ? "slower"
-                 : try->verdict == KS_TRIAL_NO_DIFFERENCE ? "no difference"
-                                                          : "cannot tell, times vary too much");
+        snprintf(try->reason, sizeof(try->reason), "%s", words_of(try->verdict));
     }
 }
 
@@ -361,8 +380,8 @@ static enum ks_status time_candidate(struct tuner *tuner, bool is_apart, struct 
                                      struct ks_err *err)
 {
     enum ks_tune_outcome outcome;
-    KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, trial_budget_ns(tuner), is_apart, try,
-                         &outcome, err));
+    struct ks_tune_limits limits = limits_of(tuner, is_apart);
+    KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, &limits, try, &outcome, err));
     if (outcome == KS_TUNE_TIMED) {
         judge(tuner, try);
     } else if (outcome == KS_TUNE_FIRST_FAILED) {
@@ -497,8 +516,8 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
     }
     bool is_apart = tuner->original->pid == 0 && tuner->original->total_steps == 0;
     *whole = (struct ks_tuning_try){.difference = (double)NAN};
-    KS_TRY(ks_tune_trial(tuner->original, tuner->best, trial_budget_ns(tuner), is_apart, whole,
-                         &outcome, err));
+    struct ks_tune_limits limits = limits_of(tuner, is_apart);
+    KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, whole, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
         note_failure(whole, outcome == KS_TUNE_FIRST_FAILED    ? tuner->original->reason
                             : outcome == KS_TUNE_SECOND_FAILED ? tuner->best->reason

@@ -51,6 +51,7 @@ struct ks_tune_process {
     char reason[KS_TUNING_TEXT_SIZE]; /* why it died, or what its hook says */
     int64_t steps;                    /* so far */
     int64_t block_steps, block_ns;    /* of the latest block */
+    double first_step_ns;             /* of its first long block */
     int64_t epoch_steps;              /* of the first epoch that ended; 0: none has */
     int64_t total_steps;              /* when it came to its end once; else 0 */
     int64_t bytes, gpu_bytes;         /* most that was seen */

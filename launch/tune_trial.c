@@ -9,13 +9,14 @@ enum {
     BLOCK_MS = 150,
     BLOCK_STEPS_MAX = 64,
     FIRST_STEPS = 4, /* of the block that tells how long the others are to be */
-    ROUNDS_MAX = 40,
     ROUNDS_APART = 13,
     BLOCK_TIMEOUT_S = 300,
     RESTARTS_MAX = 8, /* of one process in a trial */
 };
 
 static const double TOLERANCE = 0.02;
+/* Steps that take so much longer, or shorter, than the first ones are others. */
+static const double DRIFT = 1.25;
 static const int64_t SECOND_NS = 1000000000;
 
 /* One side of a trial. */
@@ -40,6 +41,11 @@ enum ks_status ks_tune_ensure(struct ks_tune_process *process, int64_t timeout_n
 static int64_t multiple_of(int64_t steps, int64_t unit)
 {
     return unit > 1 ? (steps + unit - 1) / unit * unit : steps;
+}
+
+static double step_ns_of(const struct ks_tune_process *process)
+{
+    return (double)process->block_ns / (double)(process->block_steps > 0 ? process->block_steps : 1);
 }
 
 /* Steps of a block: long enough to be timed well, whole epochs where these are short, and whole
@@ -79,8 +85,11 @@ static enum ks_tune_event run_block(struct side *side, int64_t *per_step_ns)
         side->block_steps = choose_steps(process);
     }
     event = ks_tune_process_block(process, side->block_steps, BLOCK_TIMEOUT_S * SECOND_NS);
-    if (event == KS_TUNE_BLOCK && process->block_steps > 0) {
-        *per_step_ns = process->block_ns / process->block_steps;
+    if (event == KS_TUNE_BLOCK) {
+        *per_step_ns = (int64_t)step_ns_of(process);
+        if (process->first_step_ns <= 0.0) {
+            process->first_step_ns = step_ns_of(process);
+        }
     }
     return event;
 }
@@ -176,14 +185,26 @@ static void fill(const struct ks_trial *trial, const struct side sides[2],
     out->after_gpu_bytes = sides[1].process->gpu_bytes;
 }
 
+/* Ends a process whose steps are not those it began with, so that it begins anew. */
+static void renew_drifted(struct ks_tune_process *process)
+{
+    double ratio = process->first_step_ns > 0.0 ? step_ns_of(process) / process->first_step_ns : 1.0;
+    if (process->pid != 0 && (ratio > DRIFT || ratio < 1.0 / DRIFT)) {
+        ks_tune_process_end(process);
+    }
+}
+
 enum ks_status ks_tune_trial(struct ks_tune_process *a, struct ks_tune_process *b,
-                             int64_t budget_ns, bool is_apart, struct ks_tuning_try *out,
+                             const struct ks_tune_limits *limits, struct ks_tuning_try *out,
                              enum ks_tune_outcome *outcome, struct ks_err *err)
 {
+    bool is_apart = limits->is_apart;
     struct ks_trial_options options = {.variant_count = 2,
-                                       .budget_ns = is_apart ? 0 : budget_ns,
-                                       .rounds_max = is_apart ? ROUNDS_APART : ROUNDS_MAX,
+                                       .budget_ns = is_apart ? 0 : limits->budget_ns,
+                                       .rounds_max = is_apart ? ROUNDS_APART : limits->rounds_max,
                                        .tolerance = TOLERANCE};
+    renew_drifted(a);
+    renew_drifted(b);
     struct side sides[2] = {{.process = a}, {.process = b}};
     struct ks_trial *trial = NULL;
     *outcome = KS_TUNE_TIMED;

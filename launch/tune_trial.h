@@ -12,14 +12,21 @@ enum ks_tune_outcome {
     KS_TUNE_STOPPED, /* by is_cancelled */
 };
 
+struct ks_tune_limits {
+    int64_t budget_ns;
+    uint32_t rounds_max;
+    bool is_apart; /* the two are never there at once: all blocks of one, then all of the other */
+};
+
 /* Starts the process again when it does not run, and warms it up. */
 KS_MUST_CHECK enum ks_status ks_tune_ensure(struct ks_tune_process *process, int64_t timeout_ns,
                                             enum ks_tune_event *event, struct ks_err *err);
-/* Times both, `b` against `a`, until it is clear or `budget_ns` is spent, and fills times, ratio,
- * verdict and memory of `out`. Processes that came to the script's end are started again. With
- * `is_apart` the two are never there at once: all blocks of one, then all of the other. */
+/* Times both, `b` against `a`, until it is clear or a limit is reached, and fills times, ratio,
+ * verdict and memory of `out`. Processes that came to the script's end are started again, and so
+ * are those that have run on and whose steps take another time than they did: a script whose
+ * batches grow must be compared from its beginning on. */
 KS_MUST_CHECK enum ks_status ks_tune_trial(struct ks_tune_process *a, struct ks_tune_process *b,
-                                           int64_t budget_ns, bool is_apart,
+                                           const struct ks_tune_limits *limits,
                                            struct ks_tuning_try *out,
                                            enum ks_tune_outcome *outcome, struct ks_err *err);
 

@@ -53,10 +53,6 @@ static void append_padded(struct ks_text *out, const char *text, size_t width)
 
 static void append_numbers(const struct ks_tuning_try *try, struct ks_text *out)
 {
-    if (try->rounds == 0) {
-        ks_text_printf(out, "%44s  ", "-");
-        return;
-    }
     char range[64];
     snprintf(range, sizeof(range), "(%.2f-%.2f)", 1.0 / try->ratio.high, 1.0 / try->ratio.low);
     int64_t bytes = try->after_gpu_bytes > 0 ? try->after_gpu_bytes : try->after_bytes;
@@ -70,44 +66,49 @@ static void append_row(const struct ks_tuning_try *try, const struct ks_tuning_s
     size_t width = width_of(style);
     size_t room = width > BEFORE_REASON + REASON_MIN ? width - BEFORE_REASON : 0;
     append_padded(out, try->change[0] ? try->change : "the same again", CHANGE_WIDTH);
-    append_numbers(try, out);
+    if (try->rounds > 0) {
+        append_numbers(try, out);
+    } else { /* the reason has all of the line */
+        ks_text_append(out, "  ", 2);
+        room = width - CHANGE_WIDTH - 2;
+    }
     ks_ink(out, style->colour, ink_of(try->fate));
     if (room == 0) {
         ks_text_append_str(out, KS_STR("\n    "));
         room = width - 4;
     }
     char words[2 * KS_TUNING_TEXT_SIZE];
-    bool says_more = try->fate != KS_TUNING_NOT_FASTER && try->reason[0];
-    snprintf(words, sizeof(words), "%s%s%s",
-             try->fate == KS_TUNING_NOT_FASTER ? try->reason : ks_tuning_fate_name(try->fate),
-             says_more ? ": " : "", says_more ? try->reason : "");
+    const char *fate = ks_tuning_fate_name(try->fate);
+    if (try->fate == KS_TUNING_NOT_FASTER) {
+        snprintf(words, sizeof(words), "%s", try->reason);
+    } else {
+        snprintf(words, sizeof(words), "%s: %s", fate, try->reason);
+    }
     ks_plain_append_fit(out, ks_str_from(words), room);
     ks_ink(out, style->colour, KS_INK_END);
     ks_text_append(out, "\n", 1);
 }
 
-static void append_verdict(const struct ks_tuning *tuning, const struct ks_tuning_style *style,
-                           struct ks_text *out)
+void ks_tuning_append_sentence(const struct ks_tuning *tuning, struct ks_text *out)
 {
     const struct ks_tuning_try *whole = &tuning->whole;
-    ks_ink(out, style->colour, KS_INK_STRONG);
     if (!tuning->setting[0]) {
         ks_text_append_str(out, KS_STR("No setting makes this script faster."));
     } else if (whole->rounds == 0) {
-        ks_text_printf(out, "What was kept was not compared as a whole: %s.", whole->reason);
+        ks_plain_append(out, ks_str_from(tuning->setting));
+        ks_text_append_str(out, KS_STR(" was kept, and not compared as a whole."));
     } else {
-        ks_text_printf(out, "%.2f times as fast (%.2f to %.2f): %s a step",
+        ks_plain_append(out, ks_str_from(tuning->setting));
+        ks_text_printf(out, ": %.2f times as fast (%.2f to %.2f), %s a step",
                        1.0 / whole->ratio.value, 1.0 / whole->ratio.high, 1.0 / whole->ratio.low,
                        ks_units_time((int64_t)whole->after_ns).text);
         ks_text_printf(out, ", was %s.", ks_units_time((int64_t)whole->before_ns).text);
     }
-    ks_ink(out, style->colour, KS_INK_END);
     if (tuning->end != KS_TUNING_DONE) {
         ks_text_append_str(out, tuning->end == KS_TUNING_INTERRUPTED
                                     ? KS_STR(" Interrupted: not all was tried.")
                                     : KS_STR(" Time is up: not all was tried."));
     }
-    ks_text_append(out, "\n", 1);
 }
 
 static void append_left(const struct ks_tuning *tuning, const struct ks_tuning_style *style,
@@ -133,8 +134,10 @@ static void append_left(const struct ks_tuning *tuning, const struct ks_tuning_s
 void ks_tuning_append_screen(const struct ks_tuning *tuning, const struct ks_tuning_style *style,
                              struct ks_text *out)
 {
-    append_verdict(tuning, style, out);
-    ks_text_append(out, "\n", 1);
+    ks_ink(out, style->colour, KS_INK_STRONG);
+    ks_tuning_append_sentence(tuning, out);
+    ks_ink(out, style->colour, KS_INK_END);
+    ks_text_append(out, "\n\n", 2);
     ks_ink(out, style->colour, KS_INK_FAINT);
     append_padded(out, "change", CHANGE_WIDTH);
     ks_text_printf(out, "%11s %7s %-13s %10s  %s\n", "a step", "faster", "", "memory", "outcome");

@@ -8,7 +8,9 @@
 
 struct ks_json;
 
-/* Table, setting and what was left alone. */
+/* What was kept and what it gained, without a line feed. */
+void ks_tuning_append_sentence(const struct ks_tuning *tuning, struct ks_text *out);
+/* That, table, setting and what was left alone. */
 void ks_tuning_append_screen(const struct ks_tuning *tuning, const struct ks_tuning_style *style,
                              struct ks_text *out);
 /* The members of the document, without its braces. */
