@@ -94,10 +94,10 @@ def main():
 
     share, slower = tuned_s / exhaustive_s, medians[own] / medians[best]
     print(f"as it is     {times[()]:8.2f} ms a step")
-    print(f"exhaustive   {medians[best]:8.2f} ms a step, {len(times)} settings, {exhaustive_s:.0f} s:"
-          f" {' '.join(best)}")
-    print(f"kscope tune  {medians[own]:8.2f} ms a step, {document['processes']} processes,"
-          f" {tuned_s:.0f} s: {' '.join(own) or 'as it is'}")
+    cost = f"{len(times)} settings, {exhaustive_s:.0f} s"
+    print(f"exhaustive   {medians[best]:8.2f} ms a step, {cost}: {' '.join(best)}")
+    cost = f"{document['processes']} processes, {tuned_s:.0f} s"
+    print(f"kscope tune  {medians[own]:8.2f} ms a step, {cost}: {' '.join(own) or 'as it is'}")
     print(f"tuned / best {slower:.3f}; time {share:.3f} of the exhaustive search's")
     is_good = slower <= SLOWER_MAX and (options.quick or share <= TIME_SHARE_MAX)
     return 0 if is_good else 1

@@ -36,7 +36,8 @@ static int write_file(const struct ks_cli_args *args, const char *out_dir, const
     snprintf(path, sizeof(path), "%s/%s", out_dir, name);
     int status = ks_cli_output_open(args, path, &output);
     if (status == KS_EXIT_OK) {
-        enum ks_status written = ks_tuning_write(&tuning, &style, ks_cli_output_write, &output, &err);
+        enum ks_status written =
+            ks_tuning_write(&tuning, &style, ks_cli_output_write, &output, &err);
         status = ks_cli_output_close(args, &output, written, &err);
     }
     return status;
@@ -59,7 +60,8 @@ static int write_result(const struct ks_cli_args *args, const char *out_dir)
         status = ks_cli_output_open(args, NULL, &output);
     }
     if (status == KS_EXIT_OK) {
-        enum ks_status written = ks_tuning_write(&tuning, &style, ks_cli_output_write, &output, &err);
+        enum ks_status written =
+            ks_tuning_write(&tuning, &style, ks_cli_output_write, &output, &err);
         status = ks_cli_output_close(args, &output, written, &err);
     }
     if (status == KS_EXIT_OK && !ks_cli_given(args, "quiet")) {

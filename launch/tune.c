@@ -22,10 +22,11 @@ enum {
     WARM_TIMEOUT_S = 300, /* of a process: torch.compile takes its time in the first steps */
     TRIAL_SECONDS_MIN = 4,
     TRIAL_SECONDS_MAX = 40,
-    TRIALS_IN_BUDGET = 8, /* a trial gets so much of what is left */
-    ROUNDS_USUAL = 40,    /* more tell differences apart that are not worth their time ... */
-    ROUNDS_ALONE = 400,   /* ... but where nothing else is asked */
-    NOISE_FACTOR = 4,     /* runs alike differ by so much less than what is called wrong */
+    WHOLE_SECONDS_MIN = 30, /* of the last trial */
+    TRIALS_IN_BUDGET = 8,   /* a trial gets so much of what is left */
+    ROUNDS_USUAL = 40,      /* more tell differences apart that are not worth their time ... */
+    ROUNDS_ALONE = 400,     /* ... but where nothing else is asked */
+    NOISE_FACTOR = 4,       /* runs alike differ by so much less than what is called wrong */
 };
 
 static const int64_t SECOND_NS = 1000000000;
@@ -88,8 +89,7 @@ static void say_try(const struct tuner *tuner, const struct ks_tuning_try *try)
     }
     say(tuner, "%s: %.2f ms a step, was %.2f; %.2f times as fast (%.2f to %.2f)%s",
         name_of_change(try), try->after_ns / 1e6, try->before_ns / 1e6, 1.0 / try->ratio.value,
-        1.0 / try->ratio.high, 1.0 / try->ratio.low,
-        try->fate == KS_TUNING_KEPT ? ", kept" : "");
+        1.0 / try->ratio.high, 1.0 / try->ratio.low, try->fate == KS_TUNING_KEPT ? ", kept" : "");
 }
 
 /* ------------------------------------------------------------------ time */
@@ -205,7 +205,8 @@ static enum ks_status refuse(const struct tuner *tuner, enum ks_tune_event event
     const char *out = tuner->options->out_dir;
     switch (event) {
     case KS_TUNE_CANCELLED:
-        return ks_fail(err, KS_ERR_CANCELLED, KS_NO_OFFSET, "Interrupted before anything was known");
+        return ks_fail(err, KS_ERR_CANCELLED, KS_NO_OFFSET,
+                       "Interrupted before anything was known");
     case KS_TUNE_DIED:
         return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
                        "Cannot tune: the script fails as it is, %.140s (%.40s/original.log)",
@@ -234,8 +235,7 @@ static enum ks_status begin_original(struct tuner *tuner, struct ks_err *err)
     enum ks_tune_event event;
     say(tuner, "the script as it is, with the same seeds as all others");
     KS_TRY(start(tuner, tuner->original, "original", &tuner->base, &event, err));
-    if (event != KS_TUNE_BLOCK ||
-        ks_script_facts_number(&tuner->original->facts, "ranks") > 1) {
+    if (event != KS_TUNE_BLOCK || ks_script_facts_number(&tuner->original->facts, "ranks") > 1) {
         return refuse(tuner, event, err);
     }
     tuner->facts = tuner->original->facts;
@@ -266,9 +266,9 @@ static bool check_numbers(const struct tuner *tuner, const struct ks_tune_proces
     if (!(difference.value > out->tolerance)) { /* also where there is nothing to compare */
         return true;
     }
-    snprintf(out->reason, sizeof(out->reason),
-             "%s %zu is %.6g and was %.6g", ks_number_kind_name(difference.kind),
-             difference.step + 1, difference.after, difference.before);
+    snprintf(out->reason, sizeof(out->reason), "%s %zu is %.6g and was %.6g",
+             ks_number_kind_name(difference.kind), difference.step + 1, difference.after,
+             difference.before);
     return false;
 }
 
@@ -292,10 +292,9 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
     if (outcome != KS_TUNE_TIMED) {
         const struct ks_tune_process *failed =
             outcome == KS_TUNE_FIRST_FAILED ? tuner->original : tuner->best;
-        return outcome == KS_TUNE_STOPPED
-                   ? refuse(tuner, KS_TUNE_CANCELLED, err)
-                   : ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET, "Cannot tune: %.200s",
-                             failed->reason);
+        return outcome == KS_TUNE_STOPPED ? refuse(tuner, KS_TUNE_CANCELLED, err)
+                                          : ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                                                    "Cannot tune: %.200s", failed->reason);
     }
     tuner->numbers = tuner->original->numbers;
     struct ks_numbers_difference difference =
@@ -328,8 +327,7 @@ static bool is_out_of_memory(const struct ks_tune_process *process)
 
 /* Starts the candidate; where there is no room beside the others, these end first. */
 static enum ks_status start_candidate(struct tuner *tuner, const struct ks_setting *setting,
-                                      bool *is_apart, enum ks_tune_event *event,
-                                      struct ks_err *err)
+                                      bool *is_apart, enum ks_tune_event *event, struct ks_err *err)
 {
     char name[KS_TUNE_NAME_SIZE];
     snprintf(name, sizeof(name), "try%zu", tuner->tuning->try_count);
@@ -517,6 +515,10 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
     bool is_apart = tuner->original->pid == 0 && tuner->original->total_steps == 0;
     *whole = (struct ks_tuning_try){.difference = (double)NAN};
     struct ks_tune_limits limits = limits_of(tuner, is_apart);
+    if (limits.budget_ns < WHOLE_SECONDS_MIN * SECOND_NS) {
+        limits.budget_ns =
+            WHOLE_SECONDS_MIN * SECOND_NS; /* what all was for, also when time is up */
+    }
     KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, whole, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
         note_failure(whole, outcome == KS_TUNE_FIRST_FAILED    ? tuner->original->reason
@@ -525,7 +527,7 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
         return KS_OK;
     }
     bool is_right = check_numbers(tuner, tuner->best, whole);
-    whole->fate = !is_right                            ? KS_TUNING_WRONG
+    whole->fate = !is_right                           ? KS_TUNING_WRONG
                   : whole->verdict == KS_TRIAL_FASTER ? KS_TUNING_KEPT
                                                       : KS_TUNING_NOT_FASTER;
     return KS_OK;

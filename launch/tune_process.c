@@ -68,8 +68,8 @@ static bool set_environment(const struct ks_tune_process *process)
     const char *mark = command->step_mark;
     (void)unsetenv("KSCOPE_RECORD");
     /* Sets of texts are walked in another order by each process, unless this is set. */
-    return setenv("PYTHONPATH", command->python_path, 1) == 0 && setenv("KSCOPE_RUN", "1", 1) == 0 &&
-           setenv("KSCOPE_OUT", command->out_dir, 1) == 0 &&
+    return setenv("PYTHONPATH", command->python_path, 1) == 0 &&
+           setenv("KSCOPE_RUN", "1", 1) == 0 && setenv("KSCOPE_OUT", command->out_dir, 1) == 0 &&
            setenv("KSCOPE_TUNE", address.sun_path, 1) == 0 &&
            setenv("KSCOPE_TUNED", process->setting.text, 1) == 0 &&
            setenv("PYTHONHASHSEED", "0", 0) == 0 &&
@@ -88,7 +88,12 @@ static _Noreturn void become_script(const struct ks_tune_process *process)
             line->argv[0] = (char *)(uintptr_t)line->programs[i];
             execvp(line->programs[i], line->argv);
         }
-        dprintf(STDERR_FILENO, "Cannot start %s: %s\n", line->programs[0], strerror(errno));
+        int failure = errno;
+        char words[160]; /* the last line of the log is the reason that is told */
+        int len = snprintf(words, sizeof(words), "Cannot start %.80s: %.60s\n", line->programs[0],
+                           strerror(failure));
+        (void)!write(STDERR_FILENO, words, (size_t)len);
+        errno = failure;
     }
     _exit(errno == ENOENT ? 127 : 126);
 }
@@ -102,8 +107,11 @@ enum ks_status ks_tune_process_start(struct ks_tune_process *process,
     int64_t epoch_steps = process->epoch_steps;
     char own_name[KS_TUNE_NAME_SIZE];
     snprintf(own_name, sizeof(own_name), "%s", name);
-    *process = (struct ks_tune_process){.command = command, .listen_fd = -1, .fd = -1,
-                                        .setting = own, .total_steps = total_steps,
+    *process = (struct ks_tune_process){.command = command,
+                                        .listen_fd = -1,
+                                        .fd = -1,
+                                        .setting = own,
+                                        .total_steps = total_steps,
                                         .epoch_steps = epoch_steps};
     memcpy(process->name, own_name, sizeof(own_name));
     enum ks_status status = listen_for(process, err);
@@ -169,7 +177,7 @@ static void read_last_line(const struct ks_tune_process *process, char *out, siz
     }
     tail[len] = '\0';
     const char *line = strrchr(tail, '\n');
-    snprintf(out, size, "%s", line ? line + 1 : tail);
+    snprintf(out, size, "%.150s", line ? line + 1 : tail);
     if (fd >= 0) {
         (void)close(fd);
     }
@@ -277,8 +285,8 @@ static bool take_bytes(struct ks_tune_process *process, const char *bytes, size_
 }
 
 /* Takes what has come; false when there is no more. Who connects first may be a short-lived helper
- * of the script: it says `over` and goes. Workers that were forked hold the socket open, too, so its
- * end says little of the script's. */
+ * of the script: it says `over` and goes. Workers that were forked hold the socket open, too, so
+ * its end says little of the script's. */
 static bool read_socket(struct ks_tune_process *process, bool *is_block)
 {
     char bytes[4096];

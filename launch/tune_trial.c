@@ -45,7 +45,8 @@ static int64_t multiple_of(int64_t steps, int64_t unit)
 
 static double step_ns_of(const struct ks_tune_process *process)
 {
-    return (double)process->block_ns / (double)(process->block_steps > 0 ? process->block_steps : 1);
+    return (double)process->block_ns /
+           (double)(process->block_steps > 0 ? process->block_steps : 1);
 }
 
 /* Steps of a block: long enough to be timed well, whole epochs where these are short, and whole
@@ -95,8 +96,8 @@ static enum ks_tune_event run_block(struct side *side, int64_t *per_step_ns)
 }
 
 /* A block of the side, in a fresh process when the script came to its end. */
-static enum ks_status time_block(struct side *side, int64_t *per_step_ns,
-                                 enum ks_tune_event *event, struct ks_err *err)
+static enum ks_status time_block(struct side *side, int64_t *per_step_ns, enum ks_tune_event *event,
+                                 struct ks_err *err)
 {
     do {
         KS_TRY(ks_tune_ensure(side->process, BLOCK_TIMEOUT_S * SECOND_NS, event, err));
@@ -188,7 +189,8 @@ static void fill(const struct ks_trial *trial, const struct side sides[2],
 /* Ends a process whose steps are not those it began with, so that it begins anew. */
 static void renew_drifted(struct ks_tune_process *process)
 {
-    double ratio = process->first_step_ns > 0.0 ? step_ns_of(process) / process->first_step_ns : 1.0;
+    double ratio =
+        process->first_step_ns > 0.0 ? step_ns_of(process) / process->first_step_ns : 1.0;
     if (process->pid != 0 && (ratio > DRIFT || ratio < 1.0 / DRIFT)) {
         ks_tune_process_end(process);
     }

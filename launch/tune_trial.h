@@ -27,7 +27,7 @@ KS_MUST_CHECK enum ks_status ks_tune_ensure(struct ks_tune_process *process, int
  * batches grow must be compared from its beginning on. */
 KS_MUST_CHECK enum ks_status ks_tune_trial(struct ks_tune_process *a, struct ks_tune_process *b,
                                            const struct ks_tune_limits *limits,
-                                           struct ks_tuning_try *out,
-                                           enum ks_tune_outcome *outcome, struct ks_err *err);
+                                           struct ks_tuning_try *out, enum ks_tune_outcome *outcome,
+                                           struct ks_err *err);
 
 #endif

@@ -69,7 +69,8 @@ static bool is_own_report(const char *path, const char *name)
     if (fd >= 0) {
         close(fd);
     }
-    struct ks_str schema = is_tuning ? KS_STR("\"kinetoscope.tune/") : KS_STR("\"kinetoscope.report/");
+    struct ks_str schema =
+        is_tuning ? KS_STR("\"kinetoscope.tune/") : KS_STR("\"kinetoscope.report/");
     return got > 0 && ks_str_contains((struct ks_str){head, (size_t)got}, schema);
 }
 

@@ -126,8 +126,8 @@ static enum ks_trial_verdict verdict_of(const char *word)
     return KS_TRIAL_CANNOT_TELL;
 }
 
-static enum ks_json take_try_word(struct ks_json_cursor *c, struct ks_str key,
-                                  struct document *doc, struct ks_tuning_try *try)
+static enum ks_json take_try_word(struct ks_json_cursor *c, struct ks_str key, struct document *doc,
+                                  struct ks_tuning_try *try)
 {
     enum ks_json step = take_text(c, doc->word, sizeof(doc->word));
     if (ks_str_equal(key, KS_STR("fate"))) {

@@ -6,7 +6,8 @@
 enum { VALUE_SIZE = 64 };
 
 /* Where a setting's value goes into a line; %s is the value. */
-struct template {
+struct template
+{
     const char *name;
     const char *value; /* the line is for this value alone; NULL: for any */
     const char *line;

@@ -198,8 +198,7 @@ enum ks_status ks_tuning_write(const struct ks_tuning *tuning, const struct ks_t
     if (out.failed) {
         status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write tuning: no memory");
     } else if (!write(user, out.ptr, out.len)) {
-        status =
-            ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot write tuning: the receiver stopped");
+        status = ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot write tuning: the receiver stopped");
     }
     ks_text_release(&out);
     return status;

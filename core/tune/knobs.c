@@ -102,13 +102,13 @@ static const char *why_no_precision(const struct ks_script_facts *facts)
     if (!ks_script_facts_is(facts, "autocast", "none")) {
         return "the script chooses its precision itself, by autocast";
     }
-    return ks_script_facts_is(facts, "dtype", "float32") ? NULL
-                                                         : "the parameters are not all fp32";
+    return ks_script_facts_is(facts, "dtype", "float32") ? NULL : "the parameters are not all fp32";
 }
 
 static const char *why_no_compile(const struct ks_script_facts *facts)
 {
-    if (ks_script_facts_number(facts, "models") == 0 && !ks_script_facts_number(facts, "compiled")) {
+    if (ks_script_facts_number(facts, "models") == 0 &&
+        !ks_script_facts_number(facts, "compiled")) {
         return "no module with parameters is called";
     }
     return NULL;
@@ -180,8 +180,8 @@ enum ks_change ks_setting_change(const struct ks_setting *setting,
 double ks_change_tolerance(enum ks_change change)
 {
     static const double tolerances[] = {
-        [KS_CHANGE_EXACT] = 0.0,    [KS_CHANGE_ROUNDING] = 2e-3, [KS_CHANGE_TF32] = 1e-2,
-        [KS_CHANGE_HALF] = 5e-2,    [KS_CHANGE_DATA] = 1.0,
+        [KS_CHANGE_EXACT] = 0.0, [KS_CHANGE_ROUNDING] = 2e-3, [KS_CHANGE_TF32] = 1e-2,
+        [KS_CHANGE_HALF] = 5e-2, [KS_CHANGE_DATA] = 1.0,
     };
     return tolerances[change];
 }

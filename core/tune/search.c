@@ -7,9 +7,9 @@
 
 enum { WORKERS_FIRST_MAX = 16, WORKERS_USUAL_MAX = 8, WORKERS_MAX = 64, COMPILE_MODES = 2 };
 
-static const char *const groups[] = {"dataloader", "precision", "compile", "layout", "optimizer",
-                                     "attention",  "cudnn",     "threads", "batch",  "entry",
-                                     "all",        "none"};
+static const char *const groups[] = {"dataloader", "precision", "compile", "layout",
+                                     "optimizer",  "attention", "cudnn",   "threads",
+                                     "batch",      "entry",     "all",     "none"};
 
 /* ------------------------------------------------------------------ --what */
 

@@ -30,7 +30,7 @@ struct ks_search {
     struct ks_search_options options;
     struct ks_search_turn turns[KS_SEARCH_TURNS_MAX];
     size_t turn_count;
-    size_t at; /* whose turn it is */
+    size_t at;          /* whose turn it is */
     int64_t workers[8]; /* that were tried */
     bool has_been_between;
     enum ks_tuning_fate last_fate; /* of the value that the turn's knob tried last */

@@ -51,8 +51,8 @@ static bool append(struct ks_setting *out, struct ks_str word)
 {
     size_t used = strlen(out->text);
     size_t room = sizeof(out->text) - used;
-    int len = snprintf(out->text + used, room, "%s%.*s", used > 0 ? "," : "", (int)word.len,
-                       word.ptr);
+    int len =
+        snprintf(out->text + used, room, "%s%.*s", used > 0 ? "," : "", (int)word.len, word.ptr);
     return len > 0 && (size_t)len < room;
 }
 

@@ -127,7 +127,7 @@ def test_wrong_changes_are_rejected_with_the_reason(tmp_path):
         tmp_path,
         FAULTY,
         "--no-advice",
-        "--max-seconds=60",
+        "--max-seconds=150",
         "--what=entry,precision=fp16,compile",
     )
     tries = tries_of(document)
@@ -148,7 +148,7 @@ def test_wrong_changes_are_rejected_with_the_reason(tmp_path):
 
 def test_starved_loader_gets_workers_and_the_setting_is_applied(tmp_path):
     document, _ = tune(
-        tmp_path, STARVED.replace("STEPS", "5000"), "--max-seconds=40", "--what=workers"
+        tmp_path, STARVED.replace("STEPS", "5000"), "--max-seconds=120", "--what=workers"
     )
     assert document["advice"] is None  # a window was recorded, and says so
     workers = int(document["setting"]["workers"])

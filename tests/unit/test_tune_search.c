@@ -59,10 +59,10 @@ static void add_fact(struct ks_script_facts *facts, const char *name, const char
 static void set_cpu_facts(struct ks_script_facts *facts)
 {
     static const char *const list[][2] = {
-        {"device", "cpu"},     {"cores", "8"},        {"threads", "8"},     {"loaders", "1"},
-        {"workers", "0"},      {"prefetch", "2"},     {"models", "1"},      {"dtype", "float32"},
-        {"autocast", "none"},  {"optimizer", "Adam"}, {"fusable", "1"},     {"fused", "0"},
-        {"pictures", "0"},     {"compiled", "0"},     {"epoch_steps", "0"},
+        {"device", "cpu"},    {"cores", "8"},        {"threads", "8"},     {"loaders", "1"},
+        {"workers", "0"},     {"prefetch", "2"},     {"models", "1"},      {"dtype", "float32"},
+        {"autocast", "none"}, {"optimizer", "Adam"}, {"fusable", "1"},     {"fused", "0"},
+        {"pictures", "0"},    {"compiled", "0"},     {"epoch_steps", "0"},
     };
     for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
         add_fact(facts, list[i][0], list[i][1]);
@@ -141,10 +141,12 @@ static void test_findings_come_first(void **state)
     add_fact(&facts, "loaders", "0");
     struct ks_search_options options = {.facts = &facts, .finding_ids = ids, .finding_count = 3};
     play(&options, 0, tried);
-    assert_string_equal(tried, "compile=default optimizer=fused precision=bf16 threads=1 threads=4");
+    assert_string_equal(tried,
+                        "compile=default optimizer=fused precision=bf16 threads=1 threads=4");
     options.finding_count = 0;
     play(&options, 0, tried);
-    assert_string_equal(tried, "optimizer=fused precision=bf16 threads=1 threads=4 compile=default");
+    assert_string_equal(tried,
+                        "optimizer=fused precision=bf16 threads=1 threads=4 compile=default");
 }
 
 static void test_named_values(void **state)
@@ -154,7 +156,8 @@ static void test_named_values(void **state)
     char tried[512];
     set_cpu_facts(&facts);
     add_fact(&facts, "entry.gain", "3 1 a b c");
-    struct ks_search_options options = {.facts = &facts, .what = "workers=3,workers=5,entry,batch=64"};
+    struct ks_search_options options = {.facts = &facts,
+                                        .what = "workers=3,workers=5,entry,batch=64"};
     play(&options, 0, tried);
     assert_string_equal(tried, "entry.gain=1 entry.gain=2 workers=3 workers=5 batch=64");
     options.what = "none";

@@ -1,12 +1,11 @@
 """The settings that `kscope tune` tries and `kscope run --tuned` applies, as the hooks see them.
 
-They come by KSCOPE_TUNED as `name=value` words with commas between them: `workers=4,compile=default`.
-What the names mean stands in docs/tuning.md; this is where each is put into effect without a change
-of the script:
+They come by KSCOPE_TUNED as words with commas between them: `workers=4,compile=default`. What the
+names mean stands in docs/tuning.md; here each is put into effect without a change of the script:
 
   when torch is imported    loaders (tuned_loader.py), optimizers, torch.compile, switches of torch
-  at the first calls        the outermost modules (tuned_model.py), and the switches once more, for a
-                            script that sets them itself
+  at the first calls        the outermost modules (tuned_model.py), and the switches once more, for
+                            a script that sets them itself
 """
 
 import functools
@@ -128,7 +127,8 @@ def optimizer_can_fuse(torch, optimizer):
         return False
     devices = {p.device.type for group in optimizer.param_groups for p in group["params"]}
     try:
-        supported = import_module("torch.utils._foreach_utils")._get_fused_kernels_supported_devices()
+        foreach_utils = import_module("torch.utils._foreach_utils")
+        supported = foreach_utils._get_fused_kernels_supported_devices()
     except (ImportError, AttributeError):
         supported = ["cuda"]
     floats = all(p.is_floating_point() for g in optimizer.param_groups for p in g["params"])
