@@ -19,7 +19,9 @@
 
 enum {
     SECONDS_DEFAULT = 600,
-    WARM_TIMEOUT_S = 300, /* of a process: torch.compile takes its time in the first steps */
+    WARM_STEPS = 8,        /* as the hook has it */
+    WARM_TIMEOUT_S = 300,  /* of a process: torch.compile takes its time in the first steps */
+    WARM_SECONDS_MIN = 60, /* once it is started, also when time is nearly up */
     TRIAL_SECONDS_MIN = 4,
     TRIAL_SECONDS_MAX = 40,
     WHOLE_SECONDS_MIN = 30, /* of the last trial */
@@ -139,8 +141,9 @@ static struct ks_tune_limits limits_of(const struct tuner *tuner, bool is_apart)
 static int64_t warm_timeout_ns(const struct tuner *tuner)
 {
     int64_t most_ns = WARM_TIMEOUT_S * SECOND_NS;
+    int64_t least_ns = WARM_SECONDS_MIN * SECOND_NS;
     int64_t left = left_ns(tuner);
-    return left < SECOND_NS ? SECOND_NS : left < most_ns ? left : most_ns;
+    return left < least_ns ? least_ns : left < most_ns ? left : most_ns;
 }
 
 /* ------------------------------------------------------------------ beginning */
@@ -213,10 +216,14 @@ static enum ks_status refuse(const struct tuner *tuner, enum ks_tune_event event
                        process->reason, out);
     case KS_TUNE_LATE:
         return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
-                       "Cannot tune: no steps after %d s, or no Python process imported torch with "
-                       "our start-up hook",
+                       "Cannot tune: %d steps were not there after %d s", WARM_STEPS,
                        WARM_TIMEOUT_S);
     case KS_TUNE_OVER:
+        if (!process->has_spoken) {
+            return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                           "Cannot tune: no Python process imported torch with our start-up hook "
+                           "(python -S, -I and -E leave it out)");
+        }
         return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
                        process->total_steps > 0
                            ? "Cannot tune: the script ends after %lld steps, too few to time them"
@@ -508,8 +515,12 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
     struct ks_tuning *tuning = tuner->tuning;
     struct ks_tuning_try *whole = &tuning->whole;
     enum ks_tune_outcome outcome;
-    *whole = tuning->tries[0];
-    if (strcmp(tuner->kept.text, tuner->base.text) == 0 || is_cancelled(tuner)) {
+    if (strcmp(tuner->kept.text, tuner->base.text) == 0) {
+        *whole = tuning->tries[0];
+        return KS_OK;
+    }
+    if (is_cancelled(tuner)) {
+        note_failure(whole, "interrupted");
         return KS_OK;
     }
     bool is_apart = tuner->original->pid == 0 && tuner->original->total_steps == 0;

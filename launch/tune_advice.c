@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -112,6 +113,11 @@ enum ks_status ks_tune_advice_get(const struct ks_tune_options *options,
     enum ks_status status = record(options, folder, &result, &own);
     if (status == KS_ERR_NOMEM) {
         return ks_fail(err, status, KS_NO_OFFSET, "%s", own.message);
+    }
+    if (status == KS_OK && (result.signal == SIGINT || result.exit_status == 128 + SIGINT)) {
+        /* The terminal sent it to all of us; the launcher took ours. */
+        return ks_fail(err, KS_ERR_CANCELLED, KS_NO_OFFSET,
+                       "Interrupted before anything was known");
     }
     if (status != KS_OK) {
         snprintf(advice->reason, sizeof(advice->reason), "%s", own.message);

@@ -13,7 +13,7 @@ struct ks_tune_advice {
 };
 
 /* Records a short window of the script in a folder of its own below out_dir and asks the library.
- * Nothing fails for it but our own memory. */
+ * KS_ERR_CANCELLED: somebody interrupted it. Nothing else fails for it but our own memory. */
 KS_MUST_CHECK enum ks_status ks_tune_advice_get(const struct ks_tune_options *options,
                                                 struct ks_tune_advice *advice, struct ks_err *err);
 

@@ -257,6 +257,8 @@ static bool take_line(struct ks_tune_process *process, char *line)
         process->gpu_bytes = strtoll(words, NULL, 10);
     } else if (strcmp(line, "epoch") == 0) {
         note_epoch(process, words);
+    } else if (strcmp(line, "hello") == 0) {
+        process->has_spoken = true;
     } else if (strcmp(line, "over") == 0) {
         process->steps = strtoll(words, NULL, 10);
     } else if (strcmp(line, "block") == 0 && sscanf(words, "%lld %lld", &steps, &dur_ns) == 2) {

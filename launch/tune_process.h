@@ -49,6 +49,7 @@ struct ks_tune_process {
     struct ks_run_numbers numbers; /* of its latest start */
     char refused[KS_TUNING_TEXT_SIZE];
     char reason[KS_TUNING_TEXT_SIZE]; /* why it died, or what its hook says */
+    bool has_spoken;                  /* a process with our hook has imported torch */
     int64_t steps;                    /* so far */
     int64_t block_steps, block_ns;    /* of the latest block */
     double first_step_ns;             /* of its first long block */
