@@ -28,10 +28,12 @@ enum {
     TRIALS_IN_BUDGET = 8,   /* a trial gets so much of what is left */
     ROUNDS_USUAL = 40,      /* more tell differences apart that are not worth their time ... */
     ROUNDS_ALONE = 400,     /* ... but where nothing else is asked */
+    SECOND_LOOK = 3,        /* so many times as long */
     NOISE_FACTOR = 4,       /* runs alike differ by so much less than what is called wrong */
 };
 
 static const int64_t SECOND_NS = 1000000000;
+static const double PROMISING_RATIO = 0.95;
 /* Memory of a GPU that is worth a change that costs no time. */
 static const double SMALLER_SHARE = 0.1;
 
@@ -380,13 +382,24 @@ static void note_failure(struct ks_tuning_try *try, const char *reason)
     snprintf(try->reason, sizeof(try->reason), "%s", reason);
 }
 
-/* Times the candidate beside the best one. */
+/* It looks as if it were faster, but times vary too much to say so. */
+static bool is_promising(const struct ks_tuning_try *try)
+{
+    return try->verdict == KS_TRIAL_CANNOT_TELL && try->ratio.value < PROMISING_RATIO;
+}
+
+/* Times the candidate beside the best one; longer when that may be worth it. */
 static enum ks_status time_candidate(struct tuner *tuner, bool is_apart, struct ks_tuning_try *try,
                                      struct ks_err *err)
 {
     enum ks_tune_outcome outcome;
     struct ks_tune_limits limits = limits_of(tuner, is_apart);
     KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, &limits, try, &outcome, err));
+    if (outcome == KS_TUNE_TIMED && is_promising(try) && !is_apart && left_ns(tuner) > 0) {
+        limits.rounds_max *= SECOND_LOOK;
+        limits.budget_ns *= SECOND_LOOK;
+        KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, &limits, try, &outcome, err));
+    }
     if (outcome == KS_TUNE_TIMED) {
         judge(tuner, try);
     } else if (outcome == KS_TUNE_FIRST_FAILED) {
