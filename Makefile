@@ -159,6 +159,12 @@ bench-recorders: build ## what recording costs: regions, functions, samples, mon
 	@tools/setup.sh peers
 	@$(PYTHON) bench/peers_python.py
 
+claims: build ## what usual advice gives on this machine: docs/claims.md
+	@$(PYTHON) bench/claims.py --write docs/claims.md
+
+claims-gpu: build ## the same on its GPU
+	@$(PYTHON) bench/claims.py --device cuda --write docs/claims.md
+
 bench-full: build ## make bench at full size, medians of five
 	@tools/setup.sh bench
 	@$(PYTHON) bench/run.py --full

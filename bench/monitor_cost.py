@@ -13,8 +13,9 @@ Major faults and the machine's CPU as a whole are left out, in its favour.
 "kernel" is a thread of C that reads the monitor's files as often from descriptors that stay open,
 and does nothing with them; "waking" one that wakes up as often: what no monitor can go below.
 
-Judged is the share, less than 0.1 % of a core at 10 Hz, where the machine is quiet: beside other
-work every look finds its caches taken.
+"its GPU driver" is what the monitor's other thread, which asks NVML, takes beside that; psutil
+knows no GPUs. Judged is the share of the first row, less than 0.1 % of a core at 10 Hz, where the
+machine is quiet: beside other work every look finds its caches taken.
 
 Use: monitor_cost.py [--rate HZ] [--seconds N] [--blocks N] [--tiny]
 """
@@ -38,7 +39,7 @@ from kinetoscope import SystemMonitor, start_recording, stop_recording  # noqa: 
 
 PERCENT_MAX = 0.1  # at 10 Hz
 WARM_SECONDS = 1
-ROWS = ("SystemMonitor", "psutil, as often", "psutil, all", "kernel", "waking")
+ROWS = ("SystemMonitor", "its GPU driver", "psutil, as often", "psutil, all", "kernel", "waking")
 
 # Seconds between two reads of each file, as docs/monitor.md has them. 0: each look.
 CORES_PERIOD = 0.5 if os.cpu_count() <= 32 else 1
@@ -151,14 +152,15 @@ class PsutilMonitor:
 
 
 def cpu_of(monitor, seconds):
-    """Nanoseconds a second and a look."""
+    """Nanoseconds a second and a look, and the same of calls of the GPUs' driver."""
     with monitor:
         time.sleep(WARM_SECONDS)
         before = monitor.counts()
         time.sleep(seconds)
         after = monitor.counts()
-    cpu, looks = (after[name] - before[name] for name in ("cpu_ns", "looks"))
-    return cpu / seconds, cpu / looks
+    looks = after["looks"] - before["looks"]
+    used = [after[name] - before[name] for name in ("cpu_ns", "gpu_cpu_ns") if name in after]
+    return [(cpu / seconds, cpu / looks) for cpu in used]
 
 
 class Floor:
@@ -203,9 +205,9 @@ def measure(rate, seconds, blocks):
         start_recording(folder)
         for _ in range(blocks):
             row = (
-                cpu_of(SystemMonitor(rate), seconds),
-                cpu_of(PsutilMonitor(rate, files, is_all=False), seconds),
-                cpu_of(PsutilMonitor(rate, files, is_all=True), seconds),
+                *cpu_of(SystemMonitor(rate), seconds),
+                *cpu_of(PsutilMonitor(rate, files, is_all=False), seconds),
+                *cpu_of(PsutilMonitor(rate, files, is_all=True), seconds),
                 floor.cpu(rate, seconds, files),
                 floor.cpu(rate, seconds, []),
             )

@@ -8,9 +8,11 @@
 #define NS_PER_MS INT64_C(1000000)
 
 enum {
-    BUSY_PERIOD_MS = 200,      /* the driver's own samples are 1/6 s apart and more */
+    /* The driver's own samples are 1/6 s apart and more, and a call takes it 50 to 200 us. */
+    BUSY_PERIOD_MS = 500,
     UNITS_PERIOD_MIN_MS = 100, /* between two samples that are worth comparing */
     SLOW_PERIOD_MS = 1000,     /* PCIe: each call measures for 20 ms */
+    ENERGY_PERIOD_MS = 10000,  /* the driver computes for 4 ms; at the start and the end, too */
     UUID_SIZE = 96,
     KIB = 1024,
     MIB = 1024 * 1024,
@@ -306,6 +308,7 @@ void ks_gpu_source_look(struct ks_gpu_source *source, struct ks_look *look)
 {
     bool is_busy_due = ks_look_is_due(look, &source->busy_due_ns, BUSY_PERIOD_MS * NS_PER_MS);
     bool is_slow_due = ks_look_is_due(look, &source->slow_due_ns, SLOW_PERIOD_MS * NS_PER_MS);
+    bool is_energy_due = ks_look_is_due(look, &source->energy_due_ns, ENERGY_PERIOD_MS * NS_PER_MS);
     for (uint32_t i = 0; i < source->count; i++) {
         struct ks_gpu *gpu = &source->gpus[i];
         if (is_busy_due) {
@@ -317,6 +320,8 @@ void ks_gpu_source_look(struct ks_gpu_source *source, struct ks_look *look)
         }
         if (is_slow_due) {
             look_at_clocks(&source->calls, gpu, look);
+        }
+        if (is_energy_due) {
             look_at_energy(&source->calls, gpu, look);
         }
         if (is_slow_due && !gpu->has_gpm) {

@@ -22,7 +22,7 @@ struct ks_gpu {
 struct ks_gpu_source {
     bool is_open;
     uint32_t count;
-    int64_t busy_due_ns, slow_due_ns;
+    int64_t busy_due_ns, slow_due_ns, energy_due_ns;
     struct ks_nvml_calls calls;
     struct ks_gpu gpus[KS_METRIC_GPUS_MAX];
     struct ks_nvml_gpm_request request;

@@ -20,7 +20,7 @@
 enum {
     THREAD_STACK_SIZE = 256 * 1024,
     GPU_STACK_SIZE = 1024 * 1024, /* the driver's library runs on it */
-    GPU_RATE_MAX = 5,             /* Hz */
+    GPU_RATE_MAX = 2,             /* Hz */
 };
 
 /* What one monitor works with; all of it is mapped at once. */
@@ -50,7 +50,7 @@ static struct monitor {
     bool has_gpus;           /* the driver's library is in use, by its thread or by callers */
     _Atomic bool is_ending;
     struct work *work;
-    _Atomic uint64_t looks, late, cpu_ns;
+    _Atomic uint64_t looks, late, cpu_ns, gpu_cpu_ns;
 } monitor;
 
 static int64_t clock_ns(clockid_t clock)
@@ -112,7 +112,7 @@ static int64_t look_at_gpus(struct work *work, bool is_last, int64_t cpu_from_ns
         ks_curves_add(&work->curves, &work->gpu_look);
     }
     int64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    atomic_fetch_add(&monitor.cpu_ns, (uint64_t)(cpu_ns - cpu_from_ns));
+    atomic_fetch_add(&monitor.gpu_cpu_ns, (uint64_t)(cpu_ns - cpu_from_ns));
     errno = error;
     return cpu_ns;
 }
@@ -322,6 +322,7 @@ static int begin(const struct ks_system_monitor_options *options,
     atomic_store(&monitor.looks, 0);
     atomic_store(&monitor.late, 0);
     atomic_store(&monitor.cpu_ns, 0);
+    atomic_store(&monitor.gpu_cpu_ns, 0);
     atomic_store(&monitor.is_ending, false);
     open_sources(monitor.work, options->root ? options->root : "");
     look_once(monitor.work);
@@ -417,6 +418,7 @@ void ks_system_monitor_counts(struct ks_system_monitor_counts *counts)
         .looks = atomic_load(&monitor.looks),
         .late = atomic_load(&monitor.late),
         .cpu_ns = atomic_load(&monitor.cpu_ns),
+        .gpu_cpu_ns = atomic_load(&monitor.gpu_cpu_ns),
         .rate_hz = atomic_load(&monitor.rate_hz),
     };
 }

@@ -27,8 +27,9 @@ struct ks_system_monitor_options {
 
 struct ks_system_monitor_counts {
     uint64_t looks;
-    uint64_t late;   /* looks that came later than twice the interval */
-    uint64_t cpu_ns; /* the monitor's own */
+    uint64_t late;       /* looks that came later than twice the interval */
+    uint64_t cpu_ns;     /* the monitor's own, without its calls of the GPUs' driver */
+    uint64_t gpu_cpu_ns; /* of these calls */
     uint32_t rate_hz;
 };
 

@@ -450,11 +450,11 @@ static PyObject *monitor_panels(SystemMonitor *self, PyObject *unused)
 
 /* ------------------------------------------------------------------ about itself */
 
-PyDoc_STRVAR(COUNTS_DOC,
-             "counts($self, /)\n--\n\n"
-             "What the monitor of this process has done: a dict of ints.\n\n"
-             "looks: times it looked; late: looks that came later than twice the\n"
-             "interval; cpu_ns: CPU time that it used itself; rate_hz: looks a second.");
+PyDoc_STRVAR(COUNTS_DOC, "counts($self, /)\n--\n\n"
+                         "What the monitor of this process has done: a dict of ints.\n\n"
+                         "looks: times it looked; late: looks that came later than twice the\n"
+                         "interval; cpu_ns: CPU time that it used itself; gpu_cpu_ns: and in the\n"
+                         "driver of GPUs; rate_hz: looks a second.");
 
 static PyObject *monitor_counts(SystemMonitor *self, PyObject *unused)
 {
@@ -462,9 +462,10 @@ static PyObject *monitor_counts(SystemMonitor *self, PyObject *unused)
     (void)unused;
     struct ks_system_monitor_counts counts;
     ks_system_monitor_counts(&counts);
-    return Py_BuildValue("{s:K,s:K,s:K,s:I}", "looks", (unsigned long long)counts.looks, "late",
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:I}", "looks", (unsigned long long)counts.looks, "late",
                          (unsigned long long)counts.late, "cpu_ns",
-                         (unsigned long long)counts.cpu_ns, "rate_hz", counts.rate_hz);
+                         (unsigned long long)counts.cpu_ns, "gpu_cpu_ns",
+                         (unsigned long long)counts.gpu_cpu_ns, "rate_hz", counts.rate_hz);
 }
 
 static PyObject *get_rate(SystemMonitor *self, void *unused)

@@ -120,7 +120,8 @@ def test_monitor_is_compared_with_psutil():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     ratios = {line[:18].strip(): float(line.split()[-1]) for line in done.stdout.splitlines()[3:]}
-    assert list(ratios) == ["SystemMonitor", "psutil, as often", "psutil, all", "kernel", "waking"]
+    others = ["psutil, as often", "psutil, all", "kernel", "waking"]
+    assert list(ratios) == ["SystemMonitor", "its GPU driver", *others]
     assert ratios["SystemMonitor"] == 1 and ratios["psutil, all"] > 1
 
 
@@ -132,6 +133,20 @@ def test_cost_of_debugging_is_measured():
     rows = {line[:20].strip(): line.split() for line in done.stdout.splitlines()[2:-1]}
     assert float(rows["off again"][-1]) == 0 and float(rows["gradient_norms"][-1]) > 0
     assert float(rows["all light"][-1]) > float(rows["memory_usage"][-1])
+
+
+def test_claims_are_measured(tmp_path):
+    pytest.importorskip("torch")
+    page = tmp_path / "claims.md"
+    page.write_text("before\n<!-- claims: cpu -->\nold\n<!-- end: cpu -->\nbehind\n")
+    command = [sys.executable, str(ROOT / "bench" / "claims.py"), "--tiny", "--write", str(page)]
+    command += ["--only", "checkpointing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("behind\n") and "old" not in text
+    cells = [cell.strip() for cell in text.splitlines()[-3].split("|")]
+    assert cells[1] == "checkpointing" and float(cells[4]) > 0 and float(cells[5]) > 0
 
 
 def test_profilers_are_compared(tmp_path):

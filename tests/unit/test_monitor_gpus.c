@@ -103,9 +103,11 @@ static void test_older_device(void **state)
     nvml->gpus[0].energy_mj = 9500;
     nvml->gpus[0].nvlink_kib = 300;
     look_at(102 * SECOND);
-    check(KS_METRIC_GPU_ENERGY, 0, 2.5);
+    check_absent(KS_METRIC_GPU_ENERGY, 0); /* the driver takes 4 ms for it */
     check(KS_METRIC_GPU_NVLINK_RECEIVE, 0, 100.0 * 1024);
     check(KS_METRIC_GPU_NVLINK_SEND, 0, 200.0 * 1024);
+    look_at(110 * SECOND);
+    check(KS_METRIC_GPU_ENERGY, 0, 2.5);
     check_absent(KS_METRIC_GPU_TENSOR_ACTIVE, 0);
     close_source();
 }
@@ -146,7 +148,7 @@ static void test_periods(void **state)
         busy += !isnan(found(KS_METRIC_GPU_BUSY, 0));
         clocks += !isnan(found(KS_METRIC_GPU_SM_CLOCK, 0));
     }
-    assert_int_equal(busy, 25);
+    assert_int_equal(busy, 10);
     assert_int_equal(clocks, 5);
     assert_int_equal(nvml->calls, 2 * 5); /* of the one without counters */
     close_source();
@@ -254,7 +256,7 @@ static void test_monitor_on_demand(void **state)
     start(0);
     assert_true(has_value(KS_METRIC_GPU_POWER, 512.5));
     nvml->gpus[0].power_mw = 600000;
-    (void)usleep(210000);
+    (void)usleep(510000);
     ks_system_monitor_look();
     assert_true(has_value(KS_METRIC_GPU_POWER, 600));
     start(10); /* from now on a thread asks */

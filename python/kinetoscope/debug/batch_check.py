@@ -96,7 +96,10 @@ class BatchCheck:
 
 
 def _sum_of(tensor):
-    return tensor.sum(dtype=torch.float64).item()
+    """Not finite when a number is not, or all together are too large for the type: who looks
+    closer finds nothing then. Adding up in the type itself is several times as fast."""
+    is_short = tensor.element_size() < 4
+    return tensor.sum(dtype=torch.float32 if is_short else None).item()
 
 
 def _classes(scores, target):

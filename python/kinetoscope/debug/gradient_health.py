@@ -98,7 +98,11 @@ class GradientHealth:
         if root is None or root.numel() != 1 or root.is_meta:
             return
         self._loss = root.detach().reshape(())
-        if not root.is_cuda and not math.isfinite(self._loss.item()):
+        if root.is_cuda:  # what it is is read later, when its operators are gone
+            is_asked = self._session.must_wait
+        else:
+            is_asked = not math.isfinite(self._loss.item())
+        if is_asked:
             self._loss_operators = _operators_behind(root)
 
     # ---------------------------------------------------------------- the read
