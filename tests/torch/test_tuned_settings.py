@@ -1,5 +1,5 @@
-"""Goal: each setting of `kscope tune` has its effect, and no other. Method: a process of its own for
-what changes torch itself, since that cannot be taken back; the loss scale is played through here."""
+"""Goal: each setting of `kscope tune` has its effect, and no other. Method: a process of its own
+for what changes torch itself, as that cannot be taken back; the loss scale is played here."""
 
 import json
 import os
