@@ -52,7 +52,8 @@ struct ks_tune_process {
     bool has_spoken;                  /* a process with our hook has imported torch */
     int64_t steps;                    /* so far */
     int64_t block_steps, block_ns;    /* of the latest block */
-    double first_step_ns;             /* of its first long block */
+    bool is_ready;                    /* it has run a few steps behind its warm-up */
+    double first_step_ns;             /* of its first timed block */
     int64_t epoch_steps;              /* of the first epoch that ended; 0: none has */
     int64_t total_steps;              /* when it came to its end once; else 0 */
     int64_t bytes, gpu_bytes;         /* most that was seen */

@@ -2,13 +2,15 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 
 enum {
     BLOCK_MS = 150,
     BLOCK_STEPS_MAX = 64,
-    FIRST_STEPS = 4, /* of the block that tells how long the others are to be */
+    SLOW_BLOCK_MS = 1000, /* of the slower of two */
+    FIRST_STEPS = 4,      /* of the block that tells how long the others are to be */
     ROUNDS_APART = 13,
     BLOCK_TIMEOUT_S = 300,
     RESTARTS_MAX = 8, /* of one process in a trial */
@@ -16,13 +18,12 @@ enum {
 
 static const double TOLERANCE = 0.02;
 /* Steps that take so much longer, or shorter, than the first ones are others. */
-static const double DRIFT = 1.25;
+static const double DRIFT = 1.5;
 static const int64_t SECOND_NS = 1000000000;
 
 /* One side of a trial. */
 struct side {
     struct ks_tune_process *process;
-    int64_t block_steps;
     size_t restarts;
 };
 
@@ -54,12 +55,11 @@ static double step_ns_of(const struct ks_tune_process *process)
 static int64_t choose_steps(const struct ks_tune_process *process)
 {
     char workers[KS_TUNING_NAME_SIZE];
-    int64_t step_ns = process->block_ns / (process->block_steps > 0 ? process->block_steps : 1);
-    int64_t steps = (int64_t)BLOCK_MS * 1000000 / (step_ns > 0 ? step_ns : 1) + 1;
+    int64_t steps = (int64_t)(BLOCK_MS * 1e6 / (step_ns_of(process) + 1.0)) + 1;
     steps = steps < BLOCK_STEPS_MAX ? steps : BLOCK_STEPS_MAX;
     int64_t unit = ks_script_facts_number(&process->facts, "workers");
     if (ks_setting_get(&process->setting, "workers", workers)) {
-        (void)sscanf(workers, "%ld", &unit);
+        unit = strtoll(workers, NULL, 10);
     }
     if (process->epoch_steps > 0 && process->epoch_steps <= BLOCK_STEPS_MAX) {
         return multiple_of(steps, process->epoch_steps);
@@ -72,47 +72,56 @@ static int64_t choose_steps(const struct ks_tune_process *process)
     return steps;
 }
 
-/* One block of the side; `*per_step_ns` is 0 when the script came to its end in it. */
-static enum ks_tune_event run_block(struct side *side, int64_t *per_step_ns)
+/* A process that is there and has run the first steps behind a start, which are often others. */
+static enum ks_status make_ready(struct side *side, enum ks_tune_event *event, struct ks_err *err)
 {
     struct ks_tune_process *process = side->process;
-    enum ks_tune_event event = KS_TUNE_BLOCK;
-    *per_step_ns = 0;
-    if (side->block_steps == 0) {
-        event = ks_tune_process_block(process, FIRST_STEPS, BLOCK_TIMEOUT_S * SECOND_NS);
-        if (event != KS_TUNE_BLOCK) {
-            return event;
-        }
-        side->block_steps = choose_steps(process);
+    KS_TRY(ks_tune_ensure(process, BLOCK_TIMEOUT_S * SECOND_NS, event, err));
+    if (*event == KS_TUNE_BLOCK && !process->is_ready) {
+        *event = ks_tune_process_block(process, FIRST_STEPS, BLOCK_TIMEOUT_S * SECOND_NS);
+        process->is_ready = *event == KS_TUNE_BLOCK;
     }
-    event = ks_tune_process_block(process, side->block_steps, BLOCK_TIMEOUT_S * SECOND_NS);
-    if (event == KS_TUNE_BLOCK) {
-        *per_step_ns = (int64_t)step_ns_of(process);
-        if (process->first_step_ns <= 0.0) {
-            process->first_step_ns = step_ns_of(process);
-        }
-    }
-    return event;
+    return KS_OK;
 }
 
-/* A block of the side, in a fresh process when the script came to its end. */
-static enum ks_status time_block(struct side *side, int64_t *per_step_ns, enum ks_tune_event *event,
-                                 struct ks_err *err)
+/* A block of the side, in a fresh process when the script came to its end; 0 steps: none, it is
+ * only made ready. */
+static enum ks_status time_block(struct side *side, int64_t steps, int64_t *per_step_ns,
+                                 enum ks_tune_event *event, struct ks_err *err)
 {
+    struct ks_tune_process *process = side->process;
     do {
-        KS_TRY(ks_tune_ensure(side->process, BLOCK_TIMEOUT_S * SECOND_NS, event, err));
-        if (*event == KS_TUNE_BLOCK) {
-            *event = run_block(side, per_step_ns);
+        KS_TRY(make_ready(side, event, err));
+        if (*event == KS_TUNE_BLOCK && steps > 0) {
+            *event = ks_tune_process_block(process, steps, BLOCK_TIMEOUT_S * SECOND_NS);
+            bool is_first = *event == KS_TUNE_BLOCK && process->first_step_ns <= 0.0;
+            process->first_step_ns = is_first ? step_ns_of(process) : process->first_step_ns;
         }
         if (*event != KS_TUNE_OVER) {
+            *per_step_ns = (int64_t)step_ns_of(process);
             return KS_OK;
         }
-        side->block_steps = 0;
+        int64_t most = choose_steps(process); /* now that the script's end is known */
+        steps = steps < most ? steps : most;
     } while (side->restarts++ < RESTARTS_MAX);
-    snprintf(side->process->reason, sizeof(side->process->reason),
+    snprintf(process->reason, sizeof(process->reason),
              "the script ends after %lld steps, too few to time it",
-             (long long)side->process->total_steps);
+             (long long)process->total_steps);
     return KS_OK;
+}
+
+/* The same steps for both, so that both see the same batches, and a script whose batches grow is at
+ * the same place. The slower one must not take for ever. */
+static int64_t common_steps(const struct side sides[2])
+{
+    int64_t a = choose_steps(sides[0].process);
+    int64_t b = choose_steps(sides[1].process);
+    double a_ns = step_ns_of(sides[0].process);
+    double b_ns = step_ns_of(sides[1].process);
+    int64_t more = a > b ? a : b;
+    int64_t less = a < b ? a : b;
+    int64_t most = (int64_t)(SLOW_BLOCK_MS * 1e6 / ((a_ns > b_ns ? a_ns : b_ns) + 1.0));
+    return more <= most ? more : less > most ? less : most;
 }
 
 static enum ks_tune_outcome outcome_of(enum ks_tune_event event, bool is_second)
@@ -129,10 +138,18 @@ static enum ks_tune_outcome outcome_of(enum ks_tune_event event, bool is_second)
 static enum ks_status time_in_turn(struct ks_trial *trial, struct side sides[2],
                                    enum ks_tune_outcome *outcome, struct ks_err *err)
 {
+    int64_t per_step_ns = 0;
+    enum ks_tune_event event;
+    for (size_t i = 0; i < 2; i++) {
+        KS_TRY(time_block(&sides[i], 0, &per_step_ns, &event, err));
+        *outcome = outcome_of(event, i == 1);
+        if (*outcome != KS_TUNE_TIMED) {
+            return KS_OK;
+        }
+    }
+    int64_t steps = common_steps(sides);
     for (size_t variant; ks_trial_next(trial, &variant);) {
-        enum ks_tune_event event;
-        int64_t per_step_ns = 0;
-        KS_TRY(time_block(&sides[variant], &per_step_ns, &event, err));
+        KS_TRY(time_block(&sides[variant], steps, &per_step_ns, &event, err));
         *outcome = outcome_of(event, variant == 1);
         if (*outcome != KS_TUNE_TIMED) {
             return KS_OK;
@@ -150,9 +167,11 @@ static enum ks_status time_apart(struct ks_trial *trial, struct side sides[2],
     size_t taken[2] = {0};
     for (size_t turn = 0; turn < 2; turn++) {
         size_t variant = 1 - turn; /* the one that is tried runs already */
+        int64_t steps = 0;         /* the first one makes it ready */
         for (size_t i = 0; i < ROUNDS_APART; i++) {
             enum ks_tune_event event;
-            KS_TRY(time_block(&sides[variant], &times_ns[variant][i], &event, err));
+            KS_TRY(time_block(&sides[variant], steps, &times_ns[variant][i], &event, err));
+            steps = steps > 0 ? steps : choose_steps(sides[variant].process);
             *outcome = outcome_of(event, variant == 1);
             if (*outcome != KS_TUNE_TIMED) {
                 return KS_OK;

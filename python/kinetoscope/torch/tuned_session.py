@@ -72,7 +72,11 @@ class TunedSession:
         self._optimizer = None
         self.modules = None  # the ModuleWatcher
         self.numbers = RunNumbers(torch)
-        self.settings = TunedSettings(torch, settings_of_environment(), self.refuse)
+        settings = settings_of_environment()
+        self.settings = TunedSettings(torch, settings, self.refuse)
+        compiler = getattr(torch, "compiler", None)
+        mark_step = getattr(compiler, "cudagraph_mark_step_begin", None)
+        self._mark_step = mark_step if "compile" in settings else None
 
     def install(self):
         self.settings.install()
@@ -187,9 +191,8 @@ class TunedSession:
     def _end_step(self):
         self._step_count += 1
         self._block_steps += 1
-        mark_step = getattr(self._torch.compiler, "cudagraph_mark_step_begin", None)
-        if mark_step is not None and "compile" in settings_of_environment():
-            mark_step()
+        if self._mark_step is not None:
+            self._mark_step()
         if self._block_goal is None:
             self._warm_up()
         elif self._block_steps >= self._block_goal:
@@ -245,10 +248,10 @@ class TunedSession:
             "cores": len(os.sched_getaffinity(0)),
             "threads": torch.get_num_threads(),
             "ranks": _world_size(torch),
-            "tf32": int(torch.get_float32_matmul_precision() != "highest"),
-            "benchmark": int(torch.backends.cudnn.benchmark),
-            "flash": int(torch.backends.cuda.flash_sdp_enabled()),
-            "efficient": int(torch.backends.cuda.mem_efficient_sdp_enabled()),
+            "tf32": _asked(lambda: torch.get_float32_matmul_precision() != "highest", 0),
+            "benchmark": _asked(lambda: torch.backends.cudnn.benchmark, 0),
+            "flash": _asked(torch.backends.cuda.flash_sdp_enabled, 1),
+            "efficient": _asked(torch.backends.cuda.mem_efficient_sdp_enabled, 1),
             **settings.model.facts(),
             **settings.loaders.facts(),
             **self._optimizer_facts(),
@@ -282,6 +285,15 @@ class TunedSession:
         if numpy is not None:
             numpy.random.seed(SEED)
         self._torch.manual_seed(SEED)
+
+
+def _asked(question, otherwise):
+    """A switch of torch as 0 or 1; some raise when a script has set them in the old way and in the
+    new one, and old releases lack some."""
+    try:
+        return int(question())
+    except (AttributeError, RuntimeError):
+        return otherwise
 
 
 def _one_line(text):
