@@ -155,10 +155,10 @@ static enum ks_status read_monitor(struct ks_report *report, struct ks_err *err)
 static enum ks_status read_tuning(struct ks_report *report, struct ks_err *err)
 {
     struct ks_view *view = &report->view;
-    struct ks_tuning *tuning = ks_new(&report->arena, struct ks_tuning, 1);
-    enum ks_status status = tuning ? KS_END : KS_ERR_NOMEM;
+    struct ks_tuning *tuning = NULL;
+    enum ks_status status = KS_END;
     for (size_t i = 0; i < view->path_count && status == KS_END; i++) {
-        status = ks_tuning_file_read(view->paths[i], tuning);
+        status = ks_tuning_file_read(view->paths[i], &report->arena, &tuning);
     }
     if (status == KS_ERR_NOMEM) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot read the tuning: no memory");

@@ -349,17 +349,23 @@ static enum ks_status read_bytes(const char *folder, char **bytes, size_t *len)
     return status;
 }
 
-enum ks_status ks_tuning_file_read(const char *folder, struct ks_tuning *out)
+static enum ks_status read_document(const char *bytes, size_t len, struct ks_tuning *out)
+{
+    struct document doc = {.out = out};
+    struct ks_json_cursor cursor = {.at = bytes, .end = bytes + len};
+    bool is_whole = ks_json_each_member(&cursor, take_member, &doc);
+    return is_whole && doc.is_ours ? KS_OK : KS_END;
+}
+
+enum ks_status ks_tuning_file_read(const char *folder, struct ks_arena *arena,
+                                   struct ks_tuning **out)
 {
     char *bytes = NULL;
     size_t len = 0;
-    *out = (struct ks_tuning){0};
     enum ks_status status = read_bytes(folder, &bytes, &len);
     if (status == KS_OK) {
-        struct document doc = {.out = out};
-        struct ks_json_cursor cursor = {.at = bytes, .end = bytes + len};
-        bool is_whole = ks_json_each_member(&cursor, take_member, &doc);
-        status = is_whole && doc.is_ours ? KS_OK : KS_END;
+        *out = ks_new(arena, struct ks_tuning, 1);
+        status = *out ? read_document(bytes, len, *out) : KS_ERR_NOMEM;
     }
     ks_free(bytes);
     return status;

@@ -210,6 +210,14 @@ def test_scripts_that_cannot_be_tuned(tmp_path, text, reason):
     assert re.search(reason, done.stderr), done.stderr
 
 
+def test_table_of_what_cannot_be_tuned_is_the_program_s():
+    source = (ROOT / "core" / "tune" / "not_tunable.c").read_text()
+    page = (ROOT / "docs" / "tuning.md").read_text()
+    rows = re.findall(r'\{"([a-z_.0-9]+)", "([^"]+)"\}', source)
+    assert len(rows) > 20
+    assert re.findall(r"^\| `([a-z_]+\.[a-z_0-9]+)` \| (.+) \|$", page, re.MULTILINE) == rows
+
+
 def test_unknown_words_are_named(tmp_path):
     done = kscope(tmp_path, "tune", "--what=dataloader,speed", "script.py")
     assert done.returncode == 2
