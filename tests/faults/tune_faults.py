@@ -143,7 +143,7 @@ def parse_options():
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--max-seconds", type=int, default=300)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     unknown = set(options.programs) - set(TUNED)
     if unknown:
         parser.error(f"not among the tuned programs: {', '.join(sorted(unknown))}")
