@@ -12,6 +12,7 @@ enum {
     SLOW_BLOCK_MS = 1000, /* of the slower of two */
     FIRST_STEPS = 4,      /* of the block that tells how long the others are to be */
     ROUNDS_APART = 13,
+    ROUNDS_SPARE = 4, /* beyond the fewest that tell anything */
     BLOCK_TIMEOUT_S = 300,
     RESTARTS_MAX = 8, /* of one process in a trial */
 };
@@ -48,6 +49,17 @@ static double step_ns_of(const struct ks_tune_process *process)
 {
     return (double)process->block_ns /
            (double)(process->block_steps > 0 ? process->block_steps : 1);
+}
+
+static enum ks_tune_outcome outcome_of(enum ks_tune_event event, bool is_second)
+{
+    if (event == KS_TUNE_BLOCK) {
+        return KS_TUNE_TIMED;
+    }
+    if (event == KS_TUNE_CANCELLED) {
+        return KS_TUNE_STOPPED;
+    }
+    return is_second ? KS_TUNE_SECOND_FAILED : KS_TUNE_FIRST_FAILED;
 }
 
 /* Steps of a block: long enough to be timed well, whole epochs where these are short, and whole
@@ -121,33 +133,35 @@ static int64_t common_steps(const struct side sides[2])
     int64_t more = a > b ? a : b;
     int64_t less = a < b ? a : b;
     int64_t most = (int64_t)(SLOW_BLOCK_MS * 1e6 / ((a_ns > b_ns ? a_ns : b_ns) + 1.0));
-    return more <= most ? more : less > most ? less : most;
+    return more <= most ? more : less;
 }
 
-static enum ks_tune_outcome outcome_of(enum ks_tune_event event, bool is_second)
+/* With fewer rounds no verdict is known, and the time would be for nothing. */
+static int64_t least_budget_ns(const struct side sides[2], int64_t steps)
 {
-    if (event == KS_TUNE_BLOCK) {
-        return KS_TUNE_TIMED;
-    }
-    if (event == KS_TUNE_CANCELLED) {
-        return KS_TUNE_STOPPED;
-    }
-    return is_second ? KS_TUNE_SECOND_FAILED : KS_TUNE_FIRST_FAILED;
+    double round_ns = step_ns_of(sides[0].process) + step_ns_of(sides[1].process);
+    return (int64_t)((KS_TRIAL_ROUNDS_MIN + ROUNDS_SPARE) * round_ns * (double)steps);
 }
 
-static enum ks_status time_in_turn(struct ks_trial *trial, struct side sides[2],
+/* Both behind their first steps, so that it is known how long the blocks are to be. */
+static enum ks_status make_both_ready(struct side sides[2], enum ks_tune_outcome *outcome,
+                                      struct ks_err *err)
+{
+    enum ks_tune_event event;
+    int64_t per_step_ns;
+    *outcome = KS_TUNE_TIMED;
+    for (size_t i = 0; i < 2 && *outcome == KS_TUNE_TIMED; i++) {
+        KS_TRY(time_block(&sides[i], 0, &per_step_ns, &event, err));
+        *outcome = outcome_of(event, i == 1);
+    }
+    return KS_OK;
+}
+
+static enum ks_status time_in_turn(struct ks_trial *trial, struct side sides[2], int64_t steps,
                                    enum ks_tune_outcome *outcome, struct ks_err *err)
 {
     int64_t per_step_ns = 0;
     enum ks_tune_event event;
-    for (size_t i = 0; i < 2; i++) {
-        KS_TRY(time_block(&sides[i], 0, &per_step_ns, &event, err));
-        *outcome = outcome_of(event, i == 1);
-        if (*outcome != KS_TUNE_TIMED) {
-            return KS_OK;
-        }
-    }
-    int64_t steps = common_steps(sides);
     for (size_t variant; ks_trial_next(trial, &variant);) {
         KS_TRY(time_block(&sides[variant], steps, &per_step_ns, &event, err));
         *outcome = outcome_of(event, variant == 1);
@@ -228,10 +242,20 @@ enum ks_status ks_tune_trial(struct ks_tune_process *a, struct ks_tune_process *
     renew_drifted(b);
     struct side sides[2] = {{.process = a}, {.process = b}};
     struct ks_trial *trial = NULL;
+    int64_t steps = 0;
     *outcome = KS_TUNE_TIMED;
+    if (!is_apart) {
+        KS_TRY(make_both_ready(sides, outcome, err));
+        if (*outcome != KS_TUNE_TIMED) {
+            return KS_OK;
+        }
+        steps = common_steps(sides);
+        int64_t least_ns = least_budget_ns(sides, steps);
+        options.budget_ns = options.budget_ns > least_ns ? options.budget_ns : least_ns;
+    }
     KS_TRY(ks_trial_new(&options, &trial, err));
     enum ks_status status = is_apart ? time_apart(trial, sides, outcome, err)
-                                     : time_in_turn(trial, sides, outcome, err);
+                                     : time_in_turn(trial, sides, steps, outcome, err);
     if (status == KS_OK && *outcome == KS_TUNE_TIMED) {
         ks_tune_process_weigh(a);
         ks_tune_process_weigh(b);
