@@ -27,6 +27,7 @@ enum {
     WHOLE_SECONDS_MIN = 30, /* of the last trial */
     TRIALS_IN_BUDGET = 8,   /* a trial gets so much of what is left */
     ROUNDS_USUAL = 40,      /* more tell differences apart that are not worth their time ... */
+    ROUNDS_OF_TWIN = 12,    /* enough to see how much times vary ... */
     ROUNDS_ALONE = 400,     /* ... but where nothing else is asked */
     SECOND_LOOK = 3,        /* so many times as long */
     NOISE_FACTOR = 4,       /* runs alike differ by so much less than what is called wrong */
@@ -297,6 +298,7 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
                              tuner->best->reason);
     }
     struct ks_tune_limits limits = limits_of(tuner, false);
+    limits.rounds_max = is_alone(tuner) ? limits.rounds_max : ROUNDS_OF_TWIN;
     KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, try, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
         const struct ks_tune_process *failed =
