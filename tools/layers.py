@@ -90,6 +90,7 @@ PYTHON_HEAVY = {
         "python/kinetoscope/debug/",
     ),
     "transformers": ("python/kinetoscope/hf/",),
+    "peft": ("python/kinetoscope/hf/",),
     "lightning": ("python/kinetoscope/lightning/",),
     "pytorch_lightning": ("python/kinetoscope/lightning/",),
 }

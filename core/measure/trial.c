@@ -11,9 +11,9 @@
 /* Looks at 4, 6, 9, 14, 21, 32, 48, 72, 108, 162, 243, 364, 546 and 819 rounds. */
 static const double LEVEL = 1 - 0.05 / 12;
 enum { MEDIAN_LEAST = 9 }; /* rounds, for an interval of the median at this level */
-/* Student's t of 3 to 7 degrees of freedom, of (1 + LEVEL) / 2. */
-static const double STUDENT[] = {7.93975073446641, 5.885305081781699, 4.982528362140687,
-                                 4.4857676305999945, 4.174314971143913};
+/* Student's t of 3 to 7 degrees of freedom for an interval of 99.95 %. */
+static const double STUDENT[] = {16.326334609803105, 10.306254681808051, 7.975653419040984,
+                                 6.788339990341489, 6.081756186049146};
 static const double USUAL_TOLERANCE = 0.02;
 
 enum state { ALIVE, LOST, DROPPED };
