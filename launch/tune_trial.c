@@ -12,7 +12,7 @@ enum {
     SLOW_BLOCK_MS = 1000, /* of the slower of two */
     FIRST_STEPS = 4,      /* of the block that tells how long the others are to be */
     ROUNDS_APART = 13,
-    ROUNDS_SPARE = 4, /* beyond the fewest that tell anything */
+    ROUNDS_SPARE = 6, /* beyond the fewest that tell anything */
     BLOCK_TIMEOUT_S = 300,
     RESTARTS_MAX = 8, /* of one process in a trial */
 };

@@ -8,8 +8,8 @@
 
 #define KS_TUNING_FILE_NAME "tune.json"
 
-/* `*out` is in the arena. KS_END: there is none, or it is no document of ours. Whatever it holds, texts are cut and numbers
- * that are none are not known. */
+/* `*out` is in the arena. KS_END: there is none, or it is no document of ours. Whatever it holds,
+ * texts are cut and numbers that are none are not known. */
 KS_MUST_CHECK enum ks_status ks_tuning_file_read(const char *folder, struct ks_arena *arena,
                                                  struct ks_tuning **out);
 
