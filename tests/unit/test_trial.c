@@ -94,7 +94,7 @@ static void test_the_turn_stays_until_it_is_used(void **state)
     assert_int_equal(ks_trial_new(&options, &trial, NULL), KS_OK);
     assert_int_equal(ks_trial_add(trial, 0, 1, NULL), KS_ERR_USAGE);
     size_t first;
-    size_t again;
+    size_t again = 9;
     assert_true(ks_trial_next(trial, &first) && ks_trial_next(trial, &again));
     assert_int_equal(first, again);
     assert_int_equal(ks_trial_add(trial, 1 - first, 1, NULL), KS_ERR_USAGE);
