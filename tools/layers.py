@@ -86,6 +86,7 @@ PYTHON_HEAVY = {
         "python/kinetoscope/torch/",
         "python/kinetoscope/hf/",
         "python/kinetoscope/debug/",
+        "python/kinetoscope/tune/",
     ),
     "transformers": ("python/kinetoscope/hf/",),
     "lightning": ("python/kinetoscope/lightning/",),
