@@ -205,6 +205,12 @@ def test_layout_of_images(tune):
     assert "no weights of four" in tune.sweep_channels_last(mlp(), batch()[0], **QUICK).table()
 
 
+def test_a_model_of_half_precision_is_not_held_to_more(tune):
+    model, (x, _) = mlp().bfloat16().eval(), batch()
+    result = tune.sweep_compile(model, x.bfloat16(), ["default"], **QUICK)
+    assert result.rows[1]["reason"] is None, result.rows[1]["reason"]
+
+
 def test_backends_of_attention(tune):
     layer = torch.nn.TransformerEncoderLayer(32, 2, 64, dropout=0.0, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)

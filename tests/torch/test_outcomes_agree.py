@@ -62,6 +62,12 @@ def test_differences_are_named(right, other, name, reason):
         assert re.search(reason, told.reason), told.reason
 
 
+def test_formats_together_have_the_tolerance_of_the_coarsest():
+    both = tolerance_of("float32", "bfloat16")
+    assert both == tolerance_of("bfloat16") and tolerance_of("float64", "float32").outputs == 1e-4
+    assert tolerance_of("float32", given=0.5) == agreement.Tolerance(0.5, 0.5, 0.5)
+
+
 def test_rounding_of_the_model_itself_is_no_fault():
     other = outcome(ONES * (1 + 3e-4))
     limit = tolerance_of("float32")

@@ -1,5 +1,6 @@
 """Whether two ways to run a model give the same results, within what their number format allows."""
 
+import dataclasses
 import itertools
 from dataclasses import dataclass, field
 
@@ -32,11 +33,14 @@ TOLERANCES = {
 }
 
 
-def tolerance_of(name, given=None):
-    """The tolerance of a number format; `given` is a number that holds for all of its parts."""
-    if given is None:
-        return TOLERANCES[name]
-    return Tolerance(given, given, given)
+def tolerance_of(*names, given=None):
+    """The tolerance of number formats that are used together: in each part that of the coarsest.
+    `given` is a number that holds for all parts."""
+    if given is not None:
+        return Tolerance(given, given, given)
+    known = [TOLERANCES[name] for name in names if name in TOLERANCES]
+    parts = (f.name for f in dataclasses.fields(Tolerance))
+    return Tolerance(*(max(getattr(one, part) for one in known) for part in parts))
 
 
 @dataclass

@@ -43,6 +43,13 @@ class TuneResult(SweepResult):
         names = [stages.name_of(field) for field in self.setting.changes()]
         return [*names, "dataloader"] if "dataloader" in self.best else names
 
+    def table(self):
+        """As text; the loader's settings have a table of their own."""
+        tables = [super().table()]
+        if self.dataloader is not None:
+            tables.append(self.dataloader.table())
+        return "\n\n".join(tables)
+
     def to_dict(self):
         more = {
             "improvements": self.improvements,

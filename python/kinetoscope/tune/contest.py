@@ -12,7 +12,7 @@ from kinetoscope.torch.state_guard import kept_random
 from kinetoscope.tune import agreement, stopwatch
 from kinetoscope.tune.result import SweepResult, add_times, choose, empty_row
 from kinetoscope.tune.setting import Setting
-from kinetoscope.tune.work import MODES, SEED, Runner
+from kinetoscope.tune.work import MODES, SEED, Runner, precisions_of
 
 LOSS_STEPS = 10
 ROUNDS_LEAST, ROUNDS_ENOUGH = 9, 21  # before a trial says anything, and with a slow start
@@ -61,6 +61,7 @@ class Contest:
     def _learn(self):
         """What the model gives as it is, and how much that differs from itself."""
         self._reference = Runner(self.work)
+        self._formats = precisions_of(self.work.model, self._reference.infer())
         for self.work.check_mode in MODES:
             self._right = self._reference.outcome(self.work.check_mode)
             again = self._reference.outcome(self.work.check_mode)
@@ -115,7 +116,7 @@ class Contest:
 
     def reason_against(self, model, setting):
         """None, or why a model that was made elsewhere, in this setting, is not right."""
-        tolerance = agreement.tolerance_of(setting.tolerance_name, self._tolerance)
+        tolerance = self._tolerance_of(setting)
         try:
             outcome = Runner.of_model(self.work, model).outcome(self.work.check_mode)
         except Exception as failure:
@@ -143,7 +144,7 @@ class Contest:
             entry[0].close()
 
     def _check(self, runner, row):
-        tolerance = agreement.tolerance_of(runner.setting.tolerance_name, self._tolerance)
+        tolerance = self._tolerance_of(runner.setting)
         outcome = runner.outcome(self.work.check_mode)
         told = agreement.compare_outcomes(self._right, outcome, tolerance, self._noise)
         row["error"], reason = told.error, told.reason
@@ -152,6 +153,11 @@ class Contest:
             reason = agreement.compare_losses(self._losses, losses, tolerance, self._spread)
         if reason is not None:
             row["verdict"], row["reason"] = "rejected", reason
+
+    def _tolerance_of(self, setting):
+        """A model that has half precision in it by itself is not held to more."""
+        names = (setting.tolerance_name, *self._formats)
+        return agreement.tolerance_of(*names, given=self._tolerance)
 
     def _weigh(self, runner, row):
         """Peak memory of a step, behind one in which caches and workspaces are made."""
@@ -202,7 +208,7 @@ class Contest:
         with runner.stepping():
             if calls > 1:
                 runner.step()
-            return stopwatch.time_block(runner.step, calls, self.work.device)
+            return stopwatch.time_least(runner.step, calls, self.work.device)
 
     def timer(self, runner):
         """A function that gives the ns of one step."""

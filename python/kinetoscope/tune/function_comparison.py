@@ -79,7 +79,7 @@ def compare(
     for number in trial:
         if calls[number] > 1:
             functions[number]()
-        trial.add(number, stopwatch.time_block(functions[number], calls[number], device))
+        trial.add(number, stopwatch.time_least(functions[number], calls[number], device))
     sides = (_side(trial.summary(number), peaks[number]) for number in (0, 1))
     return FunctionComparison(trial.compare(0, 1), *sides)
 

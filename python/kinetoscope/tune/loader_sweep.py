@@ -172,7 +172,7 @@ class _Sweep:
             row, variant = self.rows[number], self.variants[number]
             add_times(row, trial, at, 0)
             row["start_time"] = variant.start_ns / 1e9
-            if row["time"]:
+            if row["time"] and variant.has_size:
                 row["samples_per_second"] = variant.samples_per_unit / row["time"]
         fine = fine[:1] + sorted(fine[1:], key=lambda pair: pair[1])  # fewer workers first
         best = choose([self.rows[n] for _, n in fine], trial, [at for at, _ in fine], noise)

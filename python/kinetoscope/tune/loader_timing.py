@@ -46,10 +46,18 @@ class LoaderVariant:
         self._groups = 1  # in a block
         self.start_ns = 0  # of workers, as measured last
         self.spent_ns = 0  # by the last measurement
-        self.samples_per_unit = self.batch_size = self.options.get("batch_size") or 1
+        self.samples_per_unit = self.batch_size = self._samples_of_batch()
         loader = self.make()
         self._length = len(loader) if _has_length(loader) else None
         self._is_settled = False
+
+    def _samples_of_batch(self):
+        """1 where a sampler of batches does not say: all settings share it, so it cancels out."""
+        sampler = self.options.get("batch_sampler")
+        self.has_size = sampler is None or hasattr(sampler, "batch_size")
+        if sampler is not None:
+            return getattr(sampler, "batch_size", 1)
+        return self.options.get("batch_size") or 1
 
     def make(self):
         """A DataLoader with this setting."""

@@ -140,27 +140,21 @@ def _switches(kind):
     return {"fused": kind == "fused", "foreach": kind == "foreach"}
 
 
-class _Modes:
-    """Ways to make a model draw no random numbers, the one that changes least first."""
-
-    def none(self, model):
-        return []
-
-    def dropout(self, model):
-        kinds = torch.nn.modules.dropout._DropoutNd
-        return [m for m in model.modules() if isinstance(m, kinds)]
-
-    def all(self, model):
-        return list(model.modules())
-
-
+# Ways to make a model draw no random numbers, the one that changes least first.
 MODES = ("none", "dropout", "all")
+
+
+def _drawing(model, mode):
+    if mode == "none":
+        return []
+    kinds = torch.nn.modules.dropout._DropoutNd
+    return [m for m in model.modules() if mode == "all" or isinstance(m, kinds)]
 
 
 @contextlib.contextmanager
 def quiet(model, mode):
     """In the block the modules that `mode` names (of MODES) are in evaluation mode."""
-    changed = [m for m in getattr(_Modes(), mode)(model) if m.training]
+    changed = [m for m in _drawing(model, mode) if m.training]
     for module in changed:
         module.training = False
     try:
@@ -388,6 +382,12 @@ def _mark_step():
     mark = getattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin", None)
     if mark is not None:
         mark()
+
+
+def precisions_of(model, output):
+    """Names of the number formats in which a model has parameters, or gives results."""
+    tensors = [*model.parameters(), *tensors_of(output)]
+    return {str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()}
 
 
 def named(output):
