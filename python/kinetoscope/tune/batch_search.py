@@ -5,7 +5,9 @@ import gc
 import torch
 
 from kinetoscope.torch.state_guard import kept_random
+from kinetoscope.torch.tensor_tree import tensors_of
 from kinetoscope.tune import stopwatch
+from kinetoscope.tune.contest import reason_of
 from kinetoscope.tune.result import SweepResult, empty_row
 from kinetoscope.tune.setting import Setting
 from kinetoscope.tune.work import Runner, Work, as_batch
@@ -30,10 +32,11 @@ def largest_batch(
 
     inputs (and target): one batch of any size, whose samples are repeated; the first dimension of
     every tensor in it is that of samples. A step is as in sweep_precision; `setting`: a Setting it
-    runs in. Sizes are doubled until one does not fit, then halved towards the last that did, at
-    most to batch_max. On a GPU a size fits when torch finds the memory, and the peak of the step is
-    within bytes_max, where that is given. On a CPU only bytes_max decides (without one half of
-    what is free now), and what by the sizes tried would not fit is not tried.
+    runs in. From the size of the batch sizes are doubled until one does not fit, then halved
+    towards the last that did, up to batch_max. On a GPU a size fits when torch finds the memory,
+    and the peak of the step is within bytes_max, where that is given. On a CPU only bytes_max
+    decides (without one half of what is free now), and what by the sizes tried would not fit is
+    not tried.
 
     Returns a SweepResult whose rows are the sizes tried, in their order, with `samples_per_second`
     of one step, and whose best is {"batch_size"}; None where not even one sample fits.
@@ -62,6 +65,8 @@ class _Search:
         if bytes_max is None and not self._is_gpu:
             self._limit = int(_free_bytes() * FREE_SHARE)
         self._one = _sample(work.batches[0])
+        sizes = [len(t) for part in work.batches[0] for t in tensors_of(part) if t.dim() > 0]
+        self._size = max(sizes, default=1)
         self._runner = Runner(work, setting)
 
     @property
@@ -78,9 +83,9 @@ class _Search:
     def run(self, batch_max):
         """The row of the largest size that fits, or None."""
         fits, too_large = None, batch_max + 1
-        size = 1
-        while too_large - (fits["config"]["batch_size"] if fits else 0) > 1:
-            row = self._try(size)
+        size = min(self._size, batch_max)
+        while size > 0:
+            row = self._try(size, is_first=fits is None)
             if row["reason"] is None:
                 fits = row
             else:
@@ -88,9 +93,11 @@ class _Search:
             last = fits["config"]["batch_size"] if fits else 0
             # Doubling until something fails, then halving.
             size = min(2 * last, batch_max) if too_large > batch_max else (last + too_large) // 2
+            if size in (last, too_large):
+                break
         return fits
 
-    def _try(self, size):
+    def _try(self, size, is_first):
         row = empty_row(f"batch {size}", {"batch_size": size}, "fits", samples_per_second=None)
         self.rows.append(row)
         expected = self._expected(size)
@@ -98,20 +105,23 @@ class _Search:
             row["verdict"], row["reason"] = "too_large", "by the sizes tried it does not fit"
             row["expected_bytes"] = expected
             return row
-        self._measure(size, row)
+        self._measure(size, row, is_first)
         # Behind the handler of an exception, whose frames hold what did not fit.
         self._runner.batches = []
         stopwatch.clean(self._work.device)
         return row
 
-    def _measure(self, size, row):
+    def _measure(self, size, row, is_first):
         try:
             self._runner.batches = [_repeated(self._one, size)]
             self._step(row, size)
         except Exception as failure:
-            if not is_out_of_memory(failure):
+            if is_first and not is_out_of_memory(failure):
                 raise
-            row["verdict"], row["reason"] = "too_large", "out of memory"
+            # Kernels have limits of their own.
+            is_memory = is_out_of_memory(failure)
+            row["reason"] = "out of memory" if is_memory else reason_of(failure)
+            row["verdict"] = "too_large"
 
     def _step(self, row, size):
         runner, device = self._runner, self._work.device

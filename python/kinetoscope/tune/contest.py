@@ -36,12 +36,12 @@ class Contest:
         self._tolerance = tolerance
         self._loss_steps = loss_steps
         self._stack = contextlib.ExitStack()
+        self._compiles = False
         self._right = None
 
     def __enter__(self):
         self._stack.enter_context(stopwatch.quick_collections())
         self._stack.enter_context(kept_random())
-        self._stack.enter_context(_many_compilations())
         try:
             self._learn()
         except BaseException:
@@ -100,6 +100,9 @@ class Contest:
         row["code"] = setting.code(self.work.device.type)
         self.rows.append(row)
         stopwatch.clean(self.work.device)
+        if setting.compile is not None and not self._compiles:
+            self._compiles = True
+            self._stack.enter_context(_many_compilations())
         runner = None
         try:
             runner = Runner(self.work, setting)

@@ -247,18 +247,26 @@ class Runner:
             return self._call(batch[0])
 
     def _call(self, inputs):
-        _mark_step()
+        self._mark_step()
         with self.setting.around_forward(self.work.device.type):
             return call_model(self._forward, inputs)
 
     def _compute(self, batch):
         """(output, loss)"""
         inputs, target = batch
-        _mark_step()
+        self._mark_step()
         with self.setting.around_forward(self.work.device.type):
             output = call_model(self._forward, inputs)
             kind, loss = loss_of(self.work.loss_fn, output, target)
         return output, probe(output) if kind == NONE else loss
+
+    def _mark_step(self):
+        """Says to replayed CUDA graphs that their last outputs may be overwritten."""
+        if self._forward is self.model:
+            return
+        mark = getattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin", None)
+        if mark is not None:
+            mark()
 
     def _zero_grad(self):
         self.model.zero_grad(set_to_none=True)
@@ -375,13 +383,6 @@ def make_scaler(device, scale):
     if general is not None:
         return general(device.type, init_scale=scale)
     return torch.cuda.amp.GradScaler(init_scale=scale, enabled=device.type == "cuda")
-
-
-def _mark_step():
-    """Says to replayed CUDA graphs that their last outputs may be overwritten."""
-    mark = getattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin", None)
-    if mark is not None:
-        mark()
 
 
 def precisions_of(model, output):
