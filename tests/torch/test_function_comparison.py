@@ -57,6 +57,22 @@ def test_differences_are_found(ks, clock, factor, verdict):
     assert told.a["time"] == pytest.approx(0.01, rel=0.05)
 
 
+def test_a_small_difference_must_be_seen_twice(ks, clock, monkeypatch):
+    from kinetoscope.tune import function_comparison
+
+    run, trials = function_comparison._run, []
+
+    def first_one_is_off(*args):
+        clock.factor["b"] = 1.0 if trials else 0.9
+        trials.append(run(*args))
+        return trials[-1]
+
+    monkeypatch.setattr(function_comparison, "_run", first_one_is_off)
+    told = ks.compare(a, b, seconds=0, memory=False)
+    assert trials[0].compare(0, 1)["verdict"] == "faster" and len(trials) == 2
+    assert told.verdict in ("no_difference", "cannot_tell")
+
+
 def test_too_few_rounds_tell_nothing(ks, clock):
     told = ks.compare(a, b, rounds=5, memory=False)
     assert told.verdict == "cannot_tell" and "cannot tell" in told.text

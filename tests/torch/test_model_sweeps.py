@@ -59,6 +59,12 @@ def test_the_best_precision_is_quick_and_right(tune, rig, best, verdict):
         assert result.code[0] == 'with torch.autocast("cpu", dtype=torch.bfloat16):'
 
 
+def test_what_is_hopeless_is_not_waited_for(tune):
+    result = tune.sweep_precision(Napping(2, 250).eval(), torch.randn(4, 16), [FULL, HALF], **QUICK)
+    assert result.best == FULL and result.rows[1]["verdict"] == "left_out"
+    assert "many times as long" in result.rows[1]["reason"]
+
+
 def test_float16_that_overflows_is_rejected(tune):
     class Large(torch.nn.Module):
         def __init__(self):
@@ -72,7 +78,9 @@ def test_float16_that_overflows_is_rejected(tune):
     torch.manual_seed(0)
     result = tune.sweep_precision(Large().eval(), torch.randn(4, 8) * 10, configs, **QUICK)
     row = result.rows[1]
-    assert row["verdict"] == "rejected" and "overflows" in row["reason"] and result.best == FULL
+    assert row["verdict"] == "rejected" and result.best == FULL
+    assert "output 0 overflows: " in row["reason"]
+    assert row["reason"].endswith("not finite, first those of the module inner")
 
 
 def test_float16_trains_with_a_loss_that_is_scaled(tune):

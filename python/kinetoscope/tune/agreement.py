@@ -60,14 +60,18 @@ class Agreement:
     error: float | None
     reason: str | None = None
     gradient_error: float | None = None
+    is_overflow: bool = False
 
 
 def compare_outcomes(right, other, tolerance, noise=0.0):
     """An Agreement. `noise`: how far results of the right one move by rounding alone; four times
     of it is no fault of the other."""
-    reason = _shapes_differ(right, other) or _not_finite(right, other)
+    reason = _shapes_differ(right, other)
     if reason is not None:
         return Agreement(None, reason)
+    reason = _not_finite(right, other)
+    if reason is not None:
+        return Agreement(None, reason, is_overflow=True)
     error, worst = _largest(right.outputs, other.outputs)
     limit = max(tolerance.outputs, 4 * noise)
     if error > limit:

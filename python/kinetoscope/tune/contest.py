@@ -19,6 +19,7 @@ ROUNDS_LEAST, ROUNDS_ENOUGH = 9, 21  # before a trial says anything, and with a 
 OVERTIME = 4
 LOSSES_NS = 1_000_000_000  # for such a training
 RECOMPILES_MAX = 64
+HOPELESS_NS, HOPELESS_FACTOR = 200_000_000, 5
 OTHER_SEED = SEED + 1
 
 
@@ -151,11 +152,29 @@ class Contest:
         outcome = runner.outcome(self.work.check_mode)
         told = agreement.compare_outcomes(self._right, outcome, tolerance, self._noise)
         row["error"], reason = told.error, told.reason
+        if told.is_overflow:
+            name = runner.first_overflow(self.work.check_mode)
+            reason += f", first those of the module {name}" if name else ""
+        if reason is None and self._is_hopeless(runner):
+            row["verdict"], row["reason"] = "left_out", "its step is many times as long"
+            return
         if reason is None and self._losses is not None:
             losses = runner.losses(len(self._losses))
             reason = agreement.compare_losses(self._losses, losses, tolerance, self._spread)
         if reason is not None:
             row["verdict"], row["reason"] = "rejected", reason
+
+    def _is_hopeless(self, runner):
+        """So slow that nobody need wait for it: a trial would take minutes to say so."""
+        device = self.work.device
+        with runner.stepping():
+            ns = stopwatch.time_block(runner.step, 1, device)
+            if ns < HOPELESS_NS:
+                return False
+            ns = min(ns, stopwatch.time_block(runner.step, 1, device))  # compiled by now
+        with self._reference.stepping():
+            right_ns = stopwatch.time_block(self._reference.step, 1, device)
+        return ns >= HOPELESS_NS and ns > HOPELESS_FACTOR * right_ns
 
     def _tolerance_of(self, setting):
         """A model that has half precision in it by itself is not held to more."""

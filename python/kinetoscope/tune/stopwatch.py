@@ -10,8 +10,10 @@ import torch
 
 from kinetoscope.torch.trace_session import is_profiling
 
-BLOCK_NS = 2_000_000  # shorter ones tell of the clock and of launches, longer ones are interrupted
-LOOK_NS, BLOCKS_MAX = 10_000_000, 5
+# Shorter blocks tell of the clock, or of launches on a GPU; longer ones are interrupted.
+BLOCK_NS = {"cpu": 250_000}
+BLOCK_NS_ELSEWHERE = 2_000_000
+LOOK_NS, BLOCKS_MAX = 5_000_000, 40
 CALLS_MAX = 1000
 
 
@@ -100,10 +102,11 @@ def _uncollected():
             gc.enable()
 
 
-def calls_for_a_block(function, device, block_ns=BLOCK_NS):
+def calls_for_a_block(function, device):
     """How many calls are long enough to be timed. Calls it twice."""
     function()
     once_ns = time_block(function, 1, device)
+    block_ns = BLOCK_NS.get(device.type, BLOCK_NS_ELSEWHERE)
     return max(1, min(CALLS_MAX, math.ceil(block_ns / once_ns)))
 
 

@@ -292,6 +292,31 @@ class Runner:
                 return Outcome(named(self._infer(self.batches[number])))
             return self._trained_outcome(self.batches[number], seed)
 
+    def first_overflow(self, mode, number=0):
+        """Name of the module that gives the first output that is not finite, None where that cannot
+        be seen: what is compiled has no modules in it any more."""
+        if self._forward is not self.model:
+            return None
+        names = []
+
+        def look(name):
+            def hook(module, inputs, output):
+                floats = (t for t in tensors_of(output) if t.is_floating_point())
+                if any(not bool(t.isfinite().all()) for t in floats):
+                    names.append(name)
+
+            return hook
+
+        handles = [m.register_forward_hook(look(n)) for n, m in self.model.named_modules() if n]
+        try:
+            self.restore()
+            with self.setting.around_steps(), quiet(self.model, mode):
+                self.infer(number)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return names[0] if names else None
+
     def rounded_outcome(self, mode, number=0):
         """The same with parameters and inputs that are a few units of the last place off: what
         sums in another order may do to results, where a model makes much of little."""
