@@ -131,6 +131,27 @@ class EngineProfiling:
         """kinetoscope.tune_model: what is faster with the same results, tried on a copy."""
         return need("tune_model")(model, loader, training=True, **how)
 
+    # ---------------------------------------------------------------- models beside each other
+
+    def compare_variants(self, folders: list[str], texts: list[str]) -> Facts:
+        """kinetoscope's benchmark of saved classifiers on the same texts."""
+        return need("benchmark_model_variants")(
+            folders,
+            texts,
+            self.code_profiler,
+            model_class="AutoModelForSequenceClassification",
+            batch_size=self._config.batch_size,
+        )
+
+    def estimate_memory(self, model: torch.nn.Module, tokens: int) -> Facts:
+        """kinetoscope's estimate of a training step with texts of so many tokens."""
+        return need("estimate_memory")(
+            model,
+            self._config.batch_size,
+            tokens,
+            checkpointing=self._config.gradient_checkpointing,
+        )
+
     # ---------------------------------------------------------------- debugging
 
     def note(self, switch: str, make_facts: Callable[[], Facts]) -> None:

@@ -8,7 +8,7 @@ from kinetoscope._engine import Trial
 from kinetoscope.torch.state_guard import kept_random
 from kinetoscope.tune import stages, stopwatch
 from kinetoscope.tune.checkpoint_sweep import SAVED_SHARE_MIN
-from kinetoscope.tune.contest import AS_IT_IS, ROUNDS_LEAST, Contest, paced
+from kinetoscope.tune.contest import AS_IT_IS, ROUNDS_ALONE, Contest, paced
 from kinetoscope.tune.loader_candidates import common_options, own_config
 from kinetoscope.tune.loader_sweep import sweep_dataloader
 from kinetoscope.tune.loader_timing import LoaderVariant
@@ -241,7 +241,7 @@ class _Search:
 
     def _unchanged(self, rows):
         """Nothing was kept: there is one program only, which is as fast as itself."""
-        trial = Trial(1, rounds=ROUNDS_LEAST)
+        trial = Trial(1, rounds=ROUNDS_ALONE)
         timer = self._contest.timer(self._contest.runner_of(self._first))
         for number in trial:
             trial.add(number, timer())

@@ -15,7 +15,8 @@ from kinetoscope.tune.setting import Setting
 from kinetoscope.tune.work import MODES, SEED, Runner, precisions_of
 
 LOSS_STEPS = 10
-ROUNDS_LEAST, ROUNDS_ENOUGH = 9, 21  # before a trial says anything, and with a slow start
+ROUNDS_ALONE = 9  # of one that nothing is compared with
+ROUNDS_LEAST, ROUNDS_ENOUGH = 4, 21  # before a trial says anything, and with a slow start
 OVERTIME = 4
 LOSSES_NS = 1_000_000_000  # for such a training
 RECOMPILES_MAX = 64
@@ -200,7 +201,7 @@ class Contest:
         if not runners:
             return None
         trial = Trial(len(runners), race=True, tolerance=noise, rounds=_rounds(len(runners)))
-        calls = [self._calls(runner) for runner in runners]
+        calls = stopwatch.alike([self._calls(runner) for runner in runners])
         for number in paced(trial, seconds):
             try:
                 trial.add(number, self._time(runners[number], calls[number]))
@@ -252,7 +253,7 @@ def run_sweep(kind, work, settings, seconds, tolerance, noise=0.02, notes=()):
 
 
 def _rounds(variants):
-    return ROUNDS_LEAST if variants == 1 else 0
+    return ROUNDS_ALONE if variants == 1 else 0
 
 
 def paced(trial, seconds, overtime=OVERTIME):
@@ -271,11 +272,14 @@ def paced(trial, seconds, overtime=OVERTIME):
 
 
 def _is_told(trial, counts, done):
-    """Whether a trial knows anything. Rounds in which a variant was getting warm do not count, and
-    one that does not run has none: there is an end to waiting."""
+    """Whether a trial knows something, or would not soon. Rounds in which a variant was getting
+    warm do not count, and one that does not run has none: there is an end to waiting."""
     if done < ROUNDS_LEAST or done >= ROUNDS_ENOUGH:
         return done >= ROUNDS_ENOUGH
-    return all(trial.compare(0, number)["low"] is not None for number in counts if number != 0)
+    told = [trial.compare(0, number) for number in counts if number != 0]
+    if all(one["verdict"] != "cannot_tell" for one in told):
+        return True
+    return done >= ROUNDS_ALONE and all(one["low"] is not None for one in told)
 
 
 def _label(setting):

@@ -75,6 +75,7 @@ def compare(
     functions = [_bound(function, args, kwargs) for function in (fn_a, fn_b)]
     device = stopwatch.default_device() if device is None else torch.device(device)
     calls = [stopwatch.calls_for_a_block(function, device) for function in functions]
+    calls = stopwatch.alike(calls)
     with stopwatch.quick_collections() if memory else contextlib.nullcontext():
         peaks = [_peak(function, device) if memory else None for function in functions]
     options = {"seconds": seconds, "rounds": rounds, "tolerance": tolerance}

@@ -8,7 +8,7 @@ import torch
 from kinetoscope._engine import Trial
 from kinetoscope.torch.state_guard import kept_random
 from kinetoscope.tune import loader_candidates, loader_check
-from kinetoscope.tune.contest import OVERTIME, ROUNDS_LEAST, paced, reason_of
+from kinetoscope.tune.contest import OVERTIME, ROUNDS_ALONE, paced, reason_of
 from kinetoscope.tune.loader_timing import LoaderVariant, unwarned
 from kinetoscope.tune.result import SweepResult, add_times, choose, empty_row
 
@@ -145,7 +145,7 @@ class _Sweep:
             with self._failures_of(number):
                 self.variants[number].settle()
         numbers = [number for number in numbers if self.variants[number] is not None]
-        rounds = 9 if len(numbers) == 1 else 0
+        rounds = ROUNDS_ALONE if len(numbers) == 1 else 0
         numbers = self._affordable(numbers, seconds)
         trial = Trial(len(numbers), tolerance=noise, rounds=rounds, race=is_race)
         for at in paced(trial, seconds, math.inf):
@@ -158,7 +158,7 @@ class _Sweep:
 
     def _affordable(self, numbers, seconds):
         """Two of them where all would take much longer than was asked for."""
-        spent_s = sum(self.variants[n].spent_ns for n in numbers) * ROUNDS_LEAST / 1e9
+        spent_s = sum(self.variants[n].spent_ns for n in numbers) * ROUNDS_ALONE / 1e9
         if spent_s <= OVERTIME * seconds or len(numbers) <= 2:
             return numbers
         for number in numbers[2:]:
