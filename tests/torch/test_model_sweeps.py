@@ -55,7 +55,9 @@ def test_the_best_precision_is_quick_and_right(tune, rig, best, verdict):
     if verdict == "faster":
         row = result.best_row
         assert 2 < row["speedup_interval"]["low"] <= row["speedup"] <= 13
-        assert 0.001 < row["interval"]["low"] <= row["time"] <= row["interval"]["high"]
+        # What is as clear as day is told in four rounds, which give no interval of the time alone.
+        interval = row["interval"] or {"low": row["time"], "high": row["time"]}
+        assert 0.001 < interval["low"] <= row["time"] <= interval["high"]
         assert result.code[0] == 'with torch.autocast("cpu", dtype=torch.bfloat16):'
 
 
