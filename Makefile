@@ -20,8 +20,8 @@ configure = @test -f $(1)/build.ninja || { echo "configuring $(1)/"; \
 .DEFAULT_GOAL := help
 .PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch \
 	test-all test-asan tsan torture bless golden-rules fuzz fuzz-long fuzz-smoke bench \
-	bench-recorders bench-full bench-compare format format-check tidy layers docs ci \
-	device-bundle device-test faults faults-gpu clean
+	bench-recorders bench-tuning bench-full bench-compare format format-check tidy layers docs \
+	ci device-bundle device-test faults faults-gpu clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -164,6 +164,10 @@ claims: build ## what usual advice gives on this machine: docs/claims.md
 
 claims-gpu: build ## the same on its GPU
 	@$(PYTHON) bench/claims.py --device cuda --write docs/claims.md
+
+bench-tuning: build ## the search for a loader's settings, and functions compared with themselves
+	@$(PYTHON) bench/tune_loader.py
+	@$(PYTHON) bench/compare_same.py
 
 bench-full: build ## make bench at full size, medians of five
 	@tools/setup.sh bench

@@ -3,7 +3,8 @@
 
     python3 examples/train_seo.py
     kscope run examples/train_seo.py --fault input.starved
-    python3 examples/train_seo.py --profile profiles
+    PYTHONPATH=python python3 examples/train_seo.py --profile profiles
+    PYTHONPATH=python python3 examples/train_seo.py --fault input.starved --tune
 
 The fault is a typical one: pages are parsed and tokenised when their batch is made, in the training
 process, so that the model waits. Worker processes (`--workers 2`) repair it, and better still are
@@ -86,6 +87,9 @@ def train(engine, options):
     held_out = make_pages(options.pages // 3, options.seed + 1_000_000)
     train_set = engine.create_training_dataset(pages.texts, pages.labels, "train")
     val_set = engine.create_training_dataset(held_out.texts, held_out.labels, "held_out")
+    if options.tune:
+        result = engine.tune(engine.make_loader(train_set, is_shuffled=True))
+        print(result, "", *result.code, "", sep="\n", flush=True)
     clock = StepClock(engine.make_loader(train_set, is_shuffled=True))
     val_loader = engine.make_loader(val_set)
     if options.resume:
@@ -114,6 +118,7 @@ def parse_options():
     parser.add_argument("--workers", type=int, default=0, help="processes that make batches")
     parser.add_argument("--checkpoints", metavar="DIR", help="leave one there after each epoch")
     parser.add_argument("--resume", metavar="FILE", help="go on from this checkpoint")
+    parser.add_argument("--tune", action="store_true", help="first look for what is faster")
     parser.add_argument("--profile", metavar="DIR", help="record with kinetoscope.CodeProfiler")
     parser.add_argument("--save", metavar="DIR", help="model and tokenizer, for SEOPipeline")
     return parser.parse_args()

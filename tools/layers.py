@@ -88,6 +88,7 @@ PYTHON_HEAVY = {
         "python/kinetoscope/torch/",
         "python/kinetoscope/hf/",
         "python/kinetoscope/debug/",
+        "python/kinetoscope/tune/",
     ),
     "transformers": ("python/kinetoscope/hf/",),
     "peft": ("python/kinetoscope/hf/",),

@@ -12,7 +12,7 @@ from .checkpoint import load_checkpoint, save_checkpoint
 from .config import SEOConfig
 from .early_stopping import EarlyStopping
 from .model_factory import LABELS, make_model
-from .optimization import Optimization
+from .optimization import DTYPES, Optimization
 from .page_corpus import make_pages
 from .page_dataset import Batch, SEODataset, make_loader
 from .page_text import text_of_page
@@ -259,6 +259,29 @@ class AdvancedLLMSEOEngine:
         return self.code_profiler.profile_training_pipeline(
             self.seo_model, loader, num_batches, optimizer=self.optimization.optimizer
         )
+
+    def tune(self, loader: DataLoader, seconds: float = 20.0) -> Any:
+        """Looks for settings with which a step is faster and its results are the same, on a copy of
+        the model, and takes them over: precision, workers (of loaders that are made from now on),
+        with use_torch_compile in the config compilation, too. Returns kinetoscope's TuneResult;
+        RuntimeError where kinetoscope is missing."""
+        what = ["precision", "dataloader"] + ["compile"] * self.config.use_torch_compile
+        result = self.profiling.tune(
+            self.seo_model.train(),
+            loader,
+            optimizer=self.optimization.optimizer,
+            what=what,
+            seconds=seconds,
+        )
+        workers = result.best.get("dataloader", {}).get("num_workers")
+        if workers is not None:
+            self.config.num_workers = workers
+        precision = result.setting.precision
+        if precision in DTYPES:
+            self.config.use_mixed_precision = True
+            self.config.mixed_precision_dtype = precision
+            self.optimization.set_precision(DTYPES[precision])
+        return result
 
     def compare_variants(self, folders: list[str], pages: list[str]) -> Results:
         """Engines that were saved, beside each other: {folder: {avg_inference_time, speedup,

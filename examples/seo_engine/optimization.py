@@ -34,13 +34,18 @@ class Optimization:
         self._config = config
         self._device_type = device.type
         self._parameters = list(model.parameters())
-        self.dtype = precision_of(config, device)
         self.optimizer = torch.optim.AdamW(
             self._parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
-        # Gradients in float16 would become zero unless the loss is scaled up.
-        self.scaler = torch.amp.GradScaler(device.type, enabled=self.dtype == torch.float16)
+        self.set_precision(precision_of(config, device))
         self.schedule: torch.optim.lr_scheduler.LambdaLR | None = None
+
+    def set_precision(self, dtype: torch.dtype | None) -> None:
+        """What matrix products are computed in from now on; None: float32."""
+        self.dtype = dtype
+        # Gradients in float16 would become zero unless the loss is scaled up.
+        is_scaled = dtype == torch.float16
+        self.scaler = torch.amp.GradScaler(self._device_type, enabled=is_scaled)
 
     def plan(self, steps: int) -> None:
         """Lays a schedule over so many steps: the rate rises, then falls to 0 as a cosine does."""

@@ -54,6 +54,22 @@ _OF_TORCH = (
     "profile_device_placement",
 )
 
+# Of kinetoscope.tune, which loads torch, too.
+_OF_TUNE = (
+    "compare",
+    "largest_batch",
+    "sweep_attention",
+    "sweep_channels_last",
+    "sweep_checkpointing",
+    "sweep_compile",
+    "sweep_dataloader",
+    "sweep_optimizer",
+    "sweep_precision",
+    "sweep_quantization",
+    "sweep_threads",
+    "tune_model",
+)
+
 # These cannot be without it; what is above can.
 _PROFILERS = ("FunctionProfiler", "StackSampler", "SystemMonitor")
 
@@ -83,6 +99,8 @@ def __getattr__(name):
         value = getattr(_module("torch"), name)
     elif name in _OF_DEBUG:
         value = getattr(_module("debug"), name)
+    elif name in _OF_TUNE:
+        value = getattr(_module("tune"), name)
     elif name in _PROFILERS:
         value = _of_extension(name)
     else:
@@ -118,7 +136,10 @@ def unload_ipython_extension(shell):
 
 def __dir__():
     return sorted(
-        {*globals(), "categories", *_IN_C, *_MODULES, *_OF_DEBUG, *_OF_TORCH, *_PROFILERS}
+        {
+            *(*globals(), "categories", *_IN_C, *_MODULES, *_OF_DEBUG, *_OF_TORCH, *_OF_TUNE),
+            *_PROFILERS,
+        }
     )
 
 

@@ -34,6 +34,18 @@ from kinetoscope.torch.profile_context import handler as handler
 from kinetoscope.torch.profile_context import profile as profile
 from kinetoscope.torch.profiling_hooks import TorchProfilingHooks as TorchProfilingHooks
 from kinetoscope.torch.torch_profiler import PyTorchProfiler as PyTorchProfiler
+from kinetoscope.tune.batch_search import largest_batch as largest_batch
+from kinetoscope.tune.checkpoint_sweep import sweep_checkpointing as sweep_checkpointing
+from kinetoscope.tune.combination import tune_model as tune_model
+from kinetoscope.tune.function_comparison import compare as compare
+from kinetoscope.tune.loader_sweep import sweep_dataloader as sweep_dataloader
+from kinetoscope.tune.model_sweeps import sweep_attention as sweep_attention
+from kinetoscope.tune.model_sweeps import sweep_channels_last as sweep_channels_last
+from kinetoscope.tune.model_sweeps import sweep_compile as sweep_compile
+from kinetoscope.tune.model_sweeps import sweep_optimizer as sweep_optimizer
+from kinetoscope.tune.model_sweeps import sweep_precision as sweep_precision
+from kinetoscope.tune.model_sweeps import sweep_quantization as sweep_quantization
+from kinetoscope.tune.model_sweeps import sweep_threads as sweep_threads
 
 __version__: str
 

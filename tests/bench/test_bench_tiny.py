@@ -168,3 +168,22 @@ def test_cost_of_a_region_is_measured():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("two ticks and a store ") and "0 events lost" in done.stdout
+
+
+def test_the_search_for_a_loader_is_measured():
+    pytest.importorskip("torch")
+    command = [sys.executable, str(ROOT / "bench" / "tune_loader.py"), "--tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    everything, search, epochs, judged = done.stdout.splitlines()
+    assert "13 settings" in everything and "num_workers" in search
+    without, best = (float(words.split()[0]) for words in epochs[8:].split(",")[:2])
+    assert best < 1.5 * without and judged.startswith("found is ")
+
+
+def test_functions_are_compared_with_themselves():
+    pytest.importorskip("torch")
+    command = [sys.executable, str(ROOT / "bench" / "compare_same.py"), "--tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("2 comparisons of a function with itself: ")

@@ -450,6 +450,23 @@ def test_kinetoscope_debugs_the_engine(caplog, monkeypatch):
     assert not any(s["enabled"] for s in engine.get_debugging_status().values())
 
 
+def test_tuning_takes_over_what_helps(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "python"))
+    engine = make_engine(tokenize_inline=True)
+    loader, _ = loaders(engine, 64)
+    before = {k: v.tolist() for k, v in engine.seo_model.state_dict().items()}
+    result = engine.tune(loader, seconds=1)
+    assert {k: v.tolist() for k, v in engine.seo_model.state_dict().items()} == before
+    best = result.best.get("dataloader", {"num_workers": 0})
+    assert engine.config.num_workers == best["num_workers"]
+    assert result.dataloader is not None and len(result.dataloader) > 1
+    precision = result.setting.precision
+    expected = precision and getattr(torch, precision)
+    assert engine.optimization.dtype is expected
+    again, _ = loaders(engine, 64)
+    assert again.num_workers == best["num_workers"]
+
+
 def test_wrong_use_is_told():
     engine = make_engine()
     with pytest.raises(ValueError, match="3 pages, but 2 labels"):

@@ -12,13 +12,14 @@ from kinetoscope.debug.session import debugging
 from kinetoscope.debug.switches import switches_of
 from kinetoscope.torch import compiler_counts, pipeline_report
 from kinetoscope.torch.data_loading_profiler import DataLoadingProfiler
-from kinetoscope.torch.model_optimizer import ModelOptimizer
+from kinetoscope.torch.model_optimizer import ModelOptimizer, benchmark_report, stages_of
 from kinetoscope.torch.state_guard import kept_state
 from kinetoscope.torch.torch_profiler import PyTorchProfiler
 from kinetoscope.torch.trace_session import make_folder
 from kinetoscope.torch.training_pipeline import Pipeline
 
 MEGABYTE = 1e6
+TUNE_SECONDS = 20.0
 MONITOR_NS_MIN = 300_000_000  # the machine's CPU is looked at five times a second
 _MONITORED = {
     "cpu": "monitor_cpu",
@@ -163,6 +164,43 @@ class CodeProfiler:
             return None
         return self.data_loading_profiler.profile_dataloader(dataloader, num_steps)
 
+    def benchmark_optimizations(
+        self, model, dataloader, num_steps=10, loss_fn=None, optimizer=None, seconds=TUNE_SECONDS
+    ):
+        """Tries what the config's switches allow (use_mixed_precision, use_channels_last,
+        use_compile, gradient_checkpointing, optimize_attention; with enable_optimizations), the
+        implementations of the optimizer and the loader's settings on up to num_steps batches, and
+        compares the program as it is with all changes that helped (docs/tuning_python.md).
+
+        baseline, optimized: {step_time, interval, peak_memory_bytes, optimizations, code};
+        improvements: {time_improvement_percent, memory_improvement_percent (None where memory is
+        not known), speedup_factor, std (of a step, in seconds), interval {low, high} of the
+        speedup, verdict: faster, slower or cannot_tell}; tried: a row for each variant. A step
+        has the loading of its batch in it. Where nothing helped both are the same program, and the
+        verdict is cannot_tell.
+
+        Steps train a copy when the model is in training mode, or a loss_fn is given, with the
+        optimizer's like where there is one. The model, the optimizer and the loader are left
+        alone. `seconds` bounds the timing. Raises what tune_model raises.
+        """
+        if num_steps < 1:
+            raise ValueError(f"num_steps must be at least 1, not {num_steps}")
+        from kinetoscope.tune.combination import tune_model
+
+        with self._alone():
+            result = tune_model(
+                model,
+                dataloader,
+                loss_fn=loss_fn,
+                optimizer=optimizer,
+                training=True if loss_fn is not None else None,
+                report=self.model_optimizer.findings,
+                what=stages_of(self.config, has_loop=True),
+                batches=num_steps,
+                seconds=seconds,
+            )
+        return benchmark_report(result)
+
     def _train(self, pipeline, dataloader, num_steps):
         """(lengths of steps that nothing recorded, number of steps that were recorded)"""
         is_strict = self.config.enable_autograd_anomaly
@@ -175,6 +213,7 @@ class CodeProfiler:
                 steps = self._record(pipeline, dataloader, num_steps)
         if steps == 0:
             raise ValueError("the data loader is empty: there is no step to profile")
+        self.model_optimizer.see(pipeline.last_batch)
         return lengths, steps
 
     def _run_free(self, pipeline, dataloader, num_steps):

@@ -18,13 +18,15 @@ GIVEN, OF_OUTPUT, CROSS_ENTROPY, NONE = "given", "output.loss", "cross_entropy",
 
 @dataclass
 class Pipeline:
-    """A model with what trains it. `loss_kind` says after a step where its loss came from."""
+    """A model with what trains it. `loss_kind` says after a step where its loss came from,
+    `last_batch` what it was made with."""
 
     model: torch.nn.Module
     loss_fn: Any = None
     optimizer: Any = None
     has_forward_region: bool = True
     loss_kind: str | None = None
+    last_batch: Any = None  # (inputs, target), on the device
 
     def __post_init__(self):
         if not isinstance(self.model, torch.nn.Module):
@@ -66,7 +68,7 @@ class Pipeline:
         """One step of a training with one batch."""
         with record_function("memory_transfer"):
             batch = batch if self._device is None else move(batch, self._device)
-        inputs, target = split_batch(batch)
+        inputs, target = self.last_batch = split_batch(batch)
         self.model.zero_grad(set_to_none=True)
         with record_function("forward_pass") if self.has_forward_region else _nothing():
             output = call_model(self.model, inputs)
@@ -103,6 +105,8 @@ def split_batch(batch):
 
 
 def loss_of(loss_fn, output, target):
+    """(where the loss comes from, the loss or None): the function given, the output itself, or
+    cross-entropy where the target holds classes."""
     if loss_fn is not None:
         return GIVEN, loss_fn(output, target)
     own = getattr(output, "loss", None)

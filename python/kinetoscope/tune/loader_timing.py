@@ -1,0 +1,155 @@
+"""LoaderVariant: one setting of a DataLoader, and the time of a batch when it has got going."""
+
+import contextlib
+import itertools
+import warnings
+from time import perf_counter_ns
+
+import torch
+from torch.utils.data import DataLoader
+
+from kinetoscope.torch.tensor_tree import move
+from kinetoscope.tune import stopwatch
+
+BLOCK_NS = 40_000_000
+GROUPS_MAX = 64
+PATIENCE_S = 60  # for a worker that gives nothing
+
+
+@contextlib.contextmanager
+def unwarned():
+    """More workers than cores are tried on purpose: torch need not warn of them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
+        yield
+
+
+class LoaderVariant:
+    """Makes a new loader for each measurement, so that workers of one setting do not load on while
+    another is timed.
+
+    Behind the first batches of the workers, one of each, they give batches at the rate at which
+    they make them, or the step takes them. That rate is what is timed: from the end of one such
+    group to the end of another. `around` gives the context of each measurement.
+    """
+
+    def __init__(self, common, config, step, device, around=contextlib.nullcontext):
+        self.options = {**common, **config}
+        workers = self.options.get("num_workers", 0)
+        if workers > 0:
+            self.options.setdefault("timeout", PATIENCE_S)
+        self._is_persistent = bool(self.options.get("persistent_workers"))
+        self._group = max(workers, 1)
+        self._step = step
+        self._around = around
+        self._device = device
+        self._groups = 1  # in a block
+        self.start_ns = 0  # of workers, as measured last
+        self.spent_ns = 0  # by the last measurement
+        self.samples_per_unit = self.batch_size = self._samples_of_batch()
+        loader = self.make()
+        self._length = len(loader) if _has_length(loader) else None
+        self._is_settled = False
+
+    def _samples_of_batch(self):
+        """1 where a sampler of batches does not say: all settings share it, so it cancels out."""
+        sampler = self.options.get("batch_sampler")
+        self.has_size = sampler is None or hasattr(sampler, "batch_size")
+        if sampler is not None:
+            return getattr(sampler, "batch_size", 1)
+        return self.options.get("batch_size") or 1
+
+    def make(self):
+        """A DataLoader with this setting."""
+        with unwarned():
+            return DataLoader(**self.options)
+
+    def time(self):
+        """ns of so many samples as a unit has, with its share of the start of workers."""
+        self.settle()
+        ns, batches = self._measure()
+        per_batch_ns = ns / batches + self._start_share()
+        return max(int(per_batch_ns * self.samples_per_unit / self.batch_size), 1)
+
+    def settle(self):
+        """Finds how many groups make a block of a length that can be timed, once."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        ns, batches = self._measure()
+        wanted = BLOCK_NS * batches / max(ns, 1) / self._group
+        self._groups = max(1, min(GROUPS_MAX, int(wanted) + 1))
+        # What one measurement takes: mostly its start.
+        self.spent_ns += max(self._groups - 1, 0) * ns * self._group // batches
+
+    def _start_share(self):
+        """Workers start for each epoch, unless they are persistent."""
+        if self._is_persistent or not self._length:
+            return 0
+        return self.start_ns / self._length
+
+    def _measure(self):
+        """(ns, batches in them)"""
+        began_ns = perf_counter_ns()
+        with self._around(), unwarned():
+            measured = self._run(*self._extent())
+        self.spent_ns = perf_counter_ns() - began_ns
+        return measured
+
+    def _extent(self):
+        """(batches before the clock starts, batches that are timed)"""
+        skipped, wanted = self._group, self._group * self._groups
+        if self._length is None:
+            return skipped, wanted
+        if self.options.get("num_workers", 0) == 0:
+            return min(1, self._length - 1), wanted
+        wanted = min(wanted, self._length - skipped)
+        if wanted >= self._group:
+            return skipped, wanted
+        return 0, self._length  # an epoch is too short to get going in
+
+    def _run(self, skipped, wanted):
+        """An epoch of a loader in one process is followed by another one."""
+        loader = self.make()
+        stopwatch.synchronize(self._device)
+        began_ns = perf_counter_ns()
+        batches = itertools.chain.from_iterable(itertools.repeat(loader))
+        first_ns = began_ns
+        for number in range(skipped):
+            self._take(next(batches))
+            first_ns = perf_counter_ns() if number == 0 else first_ns
+        stopwatch.synchronize(self._device)
+        from_ns = perf_counter_ns()
+        for _ in range(wanted):
+            self._take(next(batches))
+        stopwatch.synchronize(self._device)
+        ns = perf_counter_ns() - from_ns
+        del batches  # and with it the workers
+        if skipped > 0 and self.options.get("num_workers", 0) > 0:
+            # The first batch came when the workers had started and one of them had made it.
+            self.start_ns = max(int(first_ns - began_ns - ns / wanted * self._group), 0)
+        return ns, wanted
+
+    def _take(self, batch):
+        if self._device.type != "cpu":
+            is_pinned = bool(self.options.get("pin_memory"))
+            batch = _to(batch, self._device, is_pinned)
+        if self._step is not None:
+            self._step(batch)
+
+
+def _to(batch, device, is_pinned):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=is_pinned)
+    if isinstance(batch, tuple | list) and not hasattr(batch, "_fields"):
+        return type(batch)(_to(item, device, is_pinned) for item in batch)
+    if isinstance(batch, dict):
+        return {key: _to(item, device, is_pinned) for key, item in batch.items()}
+    return move(batch, device)
+
+
+def _has_length(loader):
+    try:
+        return len(loader) > 0
+    except TypeError:
+        return False
