@@ -69,7 +69,7 @@ static uint32_t payload_of(uint32_t value)
 
 static enum ks_status refuse(const struct ks_pickle *p, const char *why, struct ks_err *err)
 {
-    const char *name = ks_pickle_opcode_facts(p->opcode).name;
+    const char *name = ks_pickle_opcodes[p->opcode].name;
     return ks_fail(err, KS_ERR_FORMAT, p->offset, "Cannot accept pickle: opcode=%s: %s",
                    name ? name : "?", why);
 }
@@ -435,30 +435,46 @@ static enum ks_status refuse_opcode(const struct ks_pickle *p,
 static enum ks_status step(struct ks_pickle *p, const unsigned char *at, size_t left, size_t *used,
                            struct ks_err *err)
 {
-    struct ks_pickle_opcode_facts facts = ks_pickle_opcode_facts(at[0]);
+    const struct ks_pickle_opcode_facts *facts = &ks_pickle_opcodes[at[0]];
     *used = 0;
     p->opcode = at[0];
-    if (KS_UNLIKELY(!facts.name || facts.reason)) {
-        return refuse_opcode(p, &facts, err);
+    if (KS_UNLIKELY(!facts->name || facts->reason)) {
+        return refuse_opcode(p, facts, err);
     }
-    if (left < 1 + (size_t)facts.size) {
+    if (left < 1 + (size_t)facts->size) {
         return KS_OK;
     }
-    if (!facts.has_length) {
-        *used = 1 + (size_t)facts.size;
+    if (!facts->has_length) {
+        *used = 1 + (size_t)facts->size;
         return run(p, at + 1, err);
     }
-    uint64_t len = number_at(at + 1, facts.size);
+    uint64_t len = number_at(at + 1, facts->size);
     if (len > LENGTH_MAX) {
         return ks_fail(err, KS_ERR_LIMIT, p->offset,
-                       "Cannot accept pickle: opcode=%s: length=%llu is above %llu", facts.name,
+                       "Cannot accept pickle: opcode=%s: length=%llu is above %llu", facts->name,
                        (unsigned long long)len, (unsigned long long)LENGTH_MAX);
     }
-    if (left - 1 - facts.size < len) {
+    if (left - 1 - facts->size < len) {
         return KS_OK;
     }
-    *used = 1 + (size_t)facts.size + (size_t)len;
-    return run_bytes(p, at + 1 + facts.size, (size_t)len, err);
+    *used = 1 + (size_t)facts->size + (size_t)len;
+    return run_bytes(p, at + 1 + facts->size, (size_t)len, err);
+}
+
+/* References, which nine of ten opcodes of a snapshot are: as many as come one behind the other. */
+static enum ks_status run_references(struct ks_pickle *p, const unsigned char *at, size_t left,
+                                     size_t *used, struct ks_err *err)
+{
+    enum { SIZE = 5 };
+    int64_t begin = p->offset;
+    p->opcode = KS_OP_LONG_BINGET;
+    *used = 0;
+    while (left - *used >= SIZE && at[*used] == KS_OP_LONG_BINGET) {
+        p->offset = begin + (int64_t)*used;
+        KS_TRY(get(p, (uint32_t)number_at(at + *used + 1, SIZE - 1), err));
+        *used += SIZE;
+    }
+    return KS_OK;
 }
 
 /* Runs all opcodes that are whole in the window. */
@@ -469,7 +485,10 @@ static enum ks_status run_window(struct ks_pickle *p, const struct ks_feed *feed
     while (*used < feed->len) {
         size_t size = 0;
         p->offset = feed->offset + (int64_t)*used;
-        enum ks_status status = step(p, bytes + *used, feed->len - *used, &size, err);
+        size_t left = feed->len - *used;
+        bool is_reference = bytes[*used] == KS_OP_LONG_BINGET && left > 4;
+        enum ks_status status = is_reference ? run_references(p, bytes + *used, left, &size, err)
+                                             : step(p, bytes + *used, left, &size, err);
         *used += size;
         if (status != KS_OK || size == 0) {
             return status;

@@ -11,7 +11,7 @@
 #define READ_LENGTH(size) NULL, (size), true
 #define REFUSE(reason) (reason), 0, false
 
-static const struct ks_pickle_opcode_facts facts[256] = {
+const struct ks_pickle_opcode_facts ks_pickle_opcodes[256] = {
     [KS_OP_MARK] = {"MARK", READ(0)},
     [KS_OP_STOP] = {"STOP", READ(0)},
     [KS_OP_POP] = {"POP", READ(0)},
@@ -82,8 +82,3 @@ static const struct ks_pickle_opcode_facts facts[256] = {
     ['g'] = {"GET", REFUSE(OLD)},
     ['p'] = {"PUT", REFUSE(OLD)},
 };
-
-struct ks_pickle_opcode_facts ks_pickle_opcode_facts(unsigned char opcode)
-{
-    return facts[opcode];
-}

@@ -61,6 +61,7 @@ struct ks_pickle_opcode_facts {
     bool has_length;    /* that many bytes follow, as the argument says */
 };
 
-struct ks_pickle_opcode_facts ks_pickle_opcode_facts(unsigned char opcode);
+/* By the byte of the opcode. */
+extern const struct ks_pickle_opcode_facts ks_pickle_opcodes[256];
 
 #endif

@@ -54,7 +54,7 @@ static void put(struct sheet *s, const char *label, enum ks_ink ink)
             is_first = true;
         }
         ks_text_append(&s->out, " ", !is_first);
-        ks_text_append_str(&s->out, word);
+        ks_plain_append_fit(&s->out, word, s->width - LABEL_WIDTH);
         used += columns + !is_first;
         size_t step = word.len + (blank != NULL);
         rest = (struct ks_str){rest.ptr + step, rest.len - step};

@@ -32,7 +32,7 @@ struct ks_pressure {
     enum ks_pressure_verdict verdict;
 };
 
-enum { KS_PRESSURE_EVENTS_MAX = 16 };
+enum { KS_PRESSURE_EVENTS_MAX = 4 };
 
 struct ks_pressure_list {
     struct ks_pressure *items;

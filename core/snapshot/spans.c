@@ -66,6 +66,8 @@ static enum ks_status add_event(struct building *b, const struct ks_snap_event *
     if (!is_alloc && !open) {
         span.birth = unseen_birth(b, event->address);
         span.stack = 0; /* the event has the stack of the free */
+        /* Its free was requested before the trace, too. */
+        span.requested = event->action == KS_SNAP_FREE_COMPLETED ? span.birth : span.requested;
     }
     if (is_alloc || !open) {
         KS_TRY(open_span(b, &span, err));

@@ -5,6 +5,8 @@
 #include "base/err.h"
 #include "base/grow.h"
 
+_Static_assert(KS_STACK_RECENT == 1 << 12, "slots are the upper twelve of 32 bits");
+
 /* Parts of names and files that torch.cuda._memory_viz leaves out of its flame graphs. */
 static const char *const unshown_names[] = {
     "unwind::unwind",    "CapturedTraceback::gather",
@@ -134,8 +136,8 @@ static void classify(const struct ks_stack_pool *pool, struct ks_stack_node *nod
     }
 }
 
-enum ks_status ks_stack_pool_push(struct ks_stack_pool *pool, uint32_t parent, uint32_t frame,
-                                  uint32_t *id, struct ks_err *err)
+static enum ks_status find_node(struct ks_stack_pool *pool, uint32_t parent, uint32_t frame,
+                                uint32_t *id, struct ks_err *err)
 {
     uint64_t *known = NULL;
     KS_TRY(check_count(pool->node_count, err));
@@ -151,6 +153,20 @@ enum ks_status ks_stack_pool_push(struct ks_stack_pool *pool, uint32_t parent, u
         *known = pool->node_count++;
     }
     *id = (uint32_t)*known;
+    return KS_OK;
+}
+
+enum ks_status ks_stack_pool_push(struct ks_stack_pool *pool, uint32_t parent, uint32_t frame,
+                                  uint32_t *id, struct ks_err *err)
+{
+    uint32_t slot = (parent * 0x9E3779B1u ^ frame * 0x85EBCA77u) >> 20;
+    const struct ks_stack_node *node = &pool->nodes[pool->recent[slot]];
+    if (node->parent == parent && node->frame == frame) { /* frame 0 is never pushed */
+        *id = pool->recent[slot];
+        return KS_OK;
+    }
+    KS_TRY(find_node(pool, parent, frame, id, err));
+    pool->recent[slot] = *id;
     return KS_OK;
 }
 

@@ -22,6 +22,9 @@ struct ks_stack_node {
     uint32_t native; /* innermost frame that is not of the allocator or the unwinder; 0: none */
 };
 
+/* Stacks that were asked for lately; a snapshot asks for few, but for each of them often. */
+enum { KS_STACK_RECENT = 4096 };
+
 struct ks_stack_pool {
     struct ks_strpool *strings; /* not owned */
     struct ks_map frame_ids;    /* (file and name, line) */
@@ -30,6 +33,7 @@ struct ks_stack_pool {
     struct ks_stack_node *nodes;
     size_t frame_count, frame_capacity; /* with frame 0, which is none */
     size_t node_count, node_capacity;   /* with stack 0 */
+    uint32_t recent[KS_STACK_RECENT];   /* by parent and frame; 0: none */
 };
 
 enum ks_status ks_stack_pool_init(struct ks_stack_pool *pool, struct ks_strpool *strings,
