@@ -624,14 +624,17 @@ static enum ks_status read_values(struct reading *r, struct ks_err *err)
     return read_parts(r, err);
 }
 
-static enum ks_status refuse_stream(struct ks_input *input, enum ks_status status,
-                                    struct ks_err *err)
+/* A pickle that ends early because its compressed stream does: the stream is what to look at. */
+static enum ks_status refuse_stream(struct ks_input *input, const struct ks_feed *feed,
+                                    enum ks_status status, struct ks_err *err)
 {
-    bool is_whole = ks_input_damage(input) == KS_INPUT_WHOLE;
-    if (status == KS_ERR_FORMAT && !is_whole && err) {
-        ks_err_prefix(err, "the compressed stream is cut or damaged:");
+    enum ks_input_damage damage = ks_input_damage(input);
+    if (status != KS_ERR_FORMAT || damage == KS_INPUT_WHOLE) {
+        return status;
     }
-    return status;
+    return ks_fail(err, KS_ERR_FORMAT, feed->offset + (int64_t)feed->len,
+                   "Cannot read snapshot: the compressed stream %s",
+                   damage == KS_INPUT_CUT ? "is cut" : "is damaged");
 }
 
 static enum ks_status read_input(struct reading *r, const struct ks_snapshot_source *source,
@@ -644,7 +647,7 @@ static enum ks_status read_input(struct reading *r, const struct ks_snapshot_sou
     ks_input_count(input, source->progress);
     if (status == KS_OK) {
         status = ks_pickle_read(&feed, r->strings, bytes_max, &r->pickle, err);
-        status = refuse_stream(input, status, err);
+        status = refuse_stream(input, &feed, status, err);
     }
     r->snapshot->file_bytes = feed.offset + (int64_t)feed.len;
     ks_feed_release(&feed);
