@@ -222,6 +222,38 @@ static void put_holders(struct sheet *s, const char *label, const struct ks_hold
     }
 }
 
+static void put_sizes(struct sheet *s)
+{
+    for (unsigned i = KS_SIZE_CLASS_COUNT; i > 0; i--) {
+        const struct ks_size_total *size = &s->side->holdings.sizes[i - 1];
+        if (size->count > 0) {
+            ks_text_append_str(&s->item, s->item.len > 0 ? KS_STR("; ") : KS_STR(""));
+            say_bytes(s, "", size->bytes, " in ");
+            ks_text_printf(&s->item, "%s %s", ks_units_count((int64_t)size->count).text,
+                           ks_memory_size_name(i - 1));
+        }
+    }
+    if (s->item.len > 0) {
+        put(s, "sizes", KS_INK_END);
+    }
+}
+
+static void put_categories(struct sheet *s)
+{
+    const struct ks_holder_list *list = &s->side->holdings.by_category;
+    for (size_t i = 0; i < list->count && i < s->rows; i++) {
+        const struct ks_holder *holder = &list->items[i];
+        struct ks_str name = ks_strpool_get(s->pool->strings, holder->category);
+        ks_text_append_str(&s->item, i > 0 ? KS_STR("; ") : KS_STR(""));
+        ks_plain_append(&s->item, name.len > 0 ? name : KS_STR("none"));
+        say_bytes(s, " ", holder->bytes, " in ");
+        ks_text_printf(&s->item, "%s", ks_units_count((int64_t)holder->count).text);
+    }
+    if (s->item.len > 0) {
+        put(s, "categories", KS_INK_END);
+    }
+}
+
 /* ------------------------------------------------------------------ the time before */
 
 static void append_curve(struct sheet *s, const struct ks_timeline *t)
@@ -363,8 +395,8 @@ static void put_notes(struct sheet *s)
     const struct ks_snapshot *snapshot = s->side->snapshot;
     for (unsigned i = 0; i < KS_SNAP_NOTE_COUNT; i++) {
         if (snapshot->notes[i] > 0) {
-            ks_text_printf(&s->item, "%s %s", ks_units_count(snapshot->notes[i]).text,
-                           ks_memory_note_text(i));
+            ks_text_printf(&s->item, "%s: %s", ks_memory_note_text(i),
+                           ks_units_count(snapshot->notes[i]).text);
             put(s, "note", KS_INK_WARN);
         }
     }
@@ -438,6 +470,8 @@ static void put_side(struct sheet *s)
     put_settings(s);
     put_pressures(s);
     put_holders(s, "held by", &side->holdings.by_place, allocated);
+    put_sizes(s);
+    put_categories(s);
     for (size_t i = 0; i < side->timelines.count; i++) {
         put_timeline(s, &side->timelines.items[i]);
     }

@@ -10,6 +10,9 @@ import json
 import pathlib
 import pickle
 import random
+import re
+import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -316,6 +319,18 @@ def test_what_came_and_went(tmp_path):
     assert document(paths[0], paths[0])["comparison"]["holders"] == []
     back = document(*reversed(paths))["comparison"]
     assert (back["came_bytes"], back["went_bytes"]) == (gone["size"], 6 * MIB)
+
+
+# ---------------------------------------------------------------- the page
+
+
+def test_worked_example_of_the_page(tmp_path):
+    page = (ROOT / "docs" / "memory.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    (shown,) = re.findall(r"```\n\$ kscope memory snapshot.pickle\n(.*?)```", page, re.S)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    result = start("memory", "--width", 100, "snapshot.pickle", cwd=tmp_path)
+    assert result.stdout.decode() == shown
 
 
 # ---------------------------------------------------------------- the real ones
