@@ -22,7 +22,8 @@ def make_frames(generator, count):
     for i in range(count):
         kind = generator.choice(["user", "torch", "native"])
         if kind == "user":
-            frame = {"filename": f"/home/ann/train/model{i % 7}.py", "line": 10 + i, "name": f"f{i}"}
+            file = f"/home/ann/train/model{i % 7}.py"
+            frame = {"filename": file, "line": 10 + i, "name": f"f{i}"}
         elif kind == "torch":
             folder = "/usr/lib/python3.11/site-packages/torch/nn/modules"
             frame = {"filename": f"{folder}/m{i % 5}.py", "line": 100 + i, "name": "forward"}
@@ -57,7 +58,9 @@ class Allocator:
 
     def new_segment(self, size, frames):
         is_small = size <= MIB
-        total = 2 * MIB if is_small else 20 * MIB if size < 10 * MIB else -(-size // (2 * MIB)) * 2 * MIB
+        total = -(-size // (2 * MIB)) * 2 * MIB
+        if size < 10 * MIB:
+            total = 2 * MIB if is_small else 20 * MIB
         if self.reserved() + total > self.budget:
             self.release_free(frames)
         if self.reserved() + total > self.budget:

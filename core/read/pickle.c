@@ -680,6 +680,17 @@ struct ks_pickle_value ks_pickle_item(const struct ks_pickle *p, struct ks_pickl
     return (struct ks_pickle_value){p->items[c->first + index]};
 }
 
+const struct ks_pickle_value *ks_pickle_items(const struct ks_pickle *p,
+                                              struct ks_pickle_value list, size_t *count)
+{
+    *count = tag_of(list.v) == TAG_LIST ? p->containers[payload_of(list.v)].count : 0;
+    if (*count == 0) {
+        return NULL;
+    }
+    /* A struct of one number lies in memory as the number does. */
+    return (const struct ks_pickle_value *)&p->items[p->containers[payload_of(list.v)].first];
+}
+
 void ks_pickle_pair(const struct ks_pickle *p, struct ks_pickle_value dict, size_t index,
                     struct ks_pickle_value *key, struct ks_pickle_value *value)
 {

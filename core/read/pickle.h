@@ -53,6 +53,9 @@ uint32_t ks_pickle_container(struct ks_pickle_value value);
 size_t ks_pickle_container_count(const struct ks_pickle *pickle);
 /* Items of a list, keys of a dict; 0 for all others. */
 size_t ks_pickle_count(const struct ks_pickle *pickle, struct ks_pickle_value value);
+/* All items of a list one behind the other; NULL for all others. */
+const struct ks_pickle_value *ks_pickle_items(const struct ks_pickle *pickle,
+                                              struct ks_pickle_value list, size_t *count);
 struct ks_pickle_value ks_pickle_item(const struct ks_pickle *pickle, struct ks_pickle_value list,
                                       size_t index);
 /* As they were set: a key may come more than once, the last counts. */

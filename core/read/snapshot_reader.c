@@ -238,10 +238,12 @@ static enum ks_status read_stack(struct reading *r, struct ks_pickle_value owner
     if (ks_pickle_kind(list) != KS_PICKLE_LIST) {
         return refuse(place, "frames", "is no list", err);
     }
+    size_t count = 0;
     uint32_t *known = &r->known[ks_pickle_container(list)];
-    for (size_t i = *known ? 0 : ks_pickle_count(r->pickle, list); i > 0; i--) {
+    const struct ks_pickle_value *frames = ks_pickle_items(r->pickle, list, &count);
+    for (size_t i = *known ? 0 : count; i > 0; i--) {
         uint32_t frame = 0;
-        KS_TRY(read_frame(r, ks_pickle_item(r->pickle, list, i - 1), &frame, place, err));
+        KS_TRY(read_frame(r, frames[i - 1], &frame, place, err));
         KS_TRY(ks_stack_pool_push(r->snapshot->pool, *stack, frame, stack, err));
     }
     *stack = *known ? *known - 1 : *stack;

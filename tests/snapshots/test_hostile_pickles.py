@@ -1,6 +1,6 @@
 """Goal: nothing that a pickle holds is ever run, and what is no snapshot of plain data is refused
-with its place, in bounded memory and time. Method: pickles made by hand, each with one thing that is
-wrong; those that would run code leave a file when they do."""
+with its place, in bounded memory and time. Method: pickles made by hand, each with one thing that
+is wrong; those that would run code leave a file when they do."""
 
 import gzip
 import json
@@ -152,7 +152,7 @@ def cyclic():
 
 BOMBS = {
     "marks": (nested_marks(100_000), "more than 512 deep"),
-    "lists in lists": (b"\x80\x02" + b"]" * 200_000 + b"a" * 199_999 + b".", "segments[0] is no dict"),
+    "lists in lists": (b"\x80\x02" + b"]" * 200_000 + b"a" * 199_999 + b".", "is no dict"),
     "endless segments": (endless_segments(), "more often than a file"),
     "cycle": (cyclic(), "is no dict"),
     "many keys": (pickle.dumps({"segments": [{str(i): i for i in range(99)}]}), "too many keys"),
@@ -174,7 +174,7 @@ def test_bombs(tmp_path, name):
 
 
 def test_memory_is_bounded(tmp_path):
-    """Each byte of this pickle makes a value of its own; the bound is kept whatever they add up to."""
+    """Each byte of this pickle makes a value of its own; the bound is kept whatever they need."""
     path = tmp_path / "wide.pickle"
     path.write_bytes(b"\x80\x02]" + b"]" * 30_000_000 + b".")
     peak = tmp_path / "peak"

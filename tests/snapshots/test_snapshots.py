@@ -1,7 +1,7 @@
 """Goal: what `kscope memory` says of a snapshot is right. Method: real snapshots and those of a
 model of the allocator, against torch.cuda._memory_viz and a twin that counts another way; what must
-not change when segments are shuffled, what must add up, and what two snapshots of one program differ
-by."""
+not change when segments are shuffled, what must add up, and what two snapshots of one program
+differ by."""
 
 import copy
 import gzip
@@ -25,7 +25,7 @@ MODELS = {
     "ring": {"seed": 2, "events": 3000, "ring": 700},
     "two devices": {"seed": 3, "events": 2000, "devices": 2, "ring": 600},
     "short of memory": {"seed": 4, "events": 2500, "budget": 200 << 20},
-    "out of memory at the end": {"seed": 5, "events": 99999, "budget": 300 << 20, "until_oom": True},
+    "out of memory": {"seed": 5, "events": 99999, "budget": 300 << 20, "until_oom": True},
 }
 CASES = [*MODELS, *(path.name for path in REAL)]
 
