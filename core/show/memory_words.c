@@ -112,8 +112,7 @@ const char *ks_memory_note_text(enum ks_snap_note note)
         [KS_SNAP_NOTE_ALLOC_LOST] =
             "allocations of the trace that are gone without a free: the timeline leaves them out",
         [KS_SNAP_NOTE_FREE_UNSEEN] =
-            "blocks that are there again after their free without an allocation: the timeline has "
-            "them from that free on",
+            "blocks that are there after their free without an allocation: held since that free",
     };
     return texts[note];
 }

@@ -1,6 +1,6 @@
 """What a memory snapshot says, once more: in slow and obvious Python, and another way where there
-is one. The program builds lives of allocations forwards; here the state is taken back event by event
-from the end, and all of it is looked at each time."""
+is one. The program builds lives of allocations forwards; here the state is taken back event by
+event from the end, and all of it is looked at each time."""
 
 import collections
 
