@@ -22,7 +22,7 @@ def make_frames(generator, count):
     for i in range(count):
         kind = generator.choice(["user", "torch", "native"])
         if kind == "user":
-            file = f"/home/ann/train/model{i % 7}.py"
+            file = f"/srv/train/model{i % 7}.py"
             frame = {"filename": file, "line": 10 + i, "name": f"f{i}"}
         elif kind == "torch":
             folder = "/usr/lib/python3.11/site-packages/torch/nn/modules"

@@ -299,7 +299,7 @@ def test_what_came_and_went(tmp_path):
     """Blocks are moved from one snapshot to another by hand; nothing else may be said to change."""
     before = gen_snapshot.make(seed=21, events=900)
     after = copy.deepcopy(before)
-    frames = [{"filename": "/home/ann/train/new.py", "line": 7, "name": "keep"}]
+    frames = [{"filename": "/srv/train/new.py", "line": 7, "name": "keep"}]
     after["segments"].append(segment(1 << 50, 4 * MIB, 2 * MIB, -14 * MIB))
     for block in after["segments"][-1]["blocks"][:2]:
         block["frames"] = frames

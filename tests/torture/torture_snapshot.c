@@ -1,6 +1,6 @@
-/* Goal: whichever allocation fails while memory snapshots are read, compared and written, the public
- * API gives KS_ERR_NOMEM and leaves nothing behind; whichever write is refused, KS_ERR_IO. Method:
- * count those of a good run over two small snapshots, then fail each of them. */
+/* Goal: whichever allocation fails while memory snapshots are read, compared and written, the
+ * public API gives KS_ERR_NOMEM and leaves nothing behind; whichever write is refused, KS_ERR_IO.
+ * Method: count those of a good run over two small snapshots, then fail each of them. */
 #include <kscope/kscope.h>
 
 #include <stdio.h>
@@ -13,66 +13,26 @@
 
 enum { SIDES = 2 };
 
-/* Opcodes of a snapshot, with a text in place of each '$': a block with a stack and a category, a
- * trace with an allocation that is freed, one that is not, a new segment, and no memory. */
-#define TEXT(text) "\x8c" text
-#define BLOCK(name)                                                                                \
-    "}(" TEXT("\x04size") "M\x00\x02" TEXT("\x07"                                                  \
-                                           "address") "M\x00\x10" TEXT("\x05state")                \
-        TEXT("\x10"                                                                                \
-             "active_allocated") TEXT("\x08"                                                       \
-                                      "category") "K\x00" TEXT("\x06"                              \
-                                                               "frames") "]}(" TEXT("\x08"         \
-                                                                                    "filename")    \
-            TEXT("\x04" name) TEXT("\x04line") "K\x07" TEXT("\x04name") TEXT("\x01"                \
-                                                                             "f") "uau"
-#define EVENT(kind, place)                                                                         \
-    "}(" TEXT("\x06"                                                                               \
-              "action") kind TEXT("\x04"                                                           \
-                                  "addr") "M\x00" place                                            \
-        TEXT("\x04size") "M\x00\x02" TEXT("\x07time_us") "K" place TEXT("\x0b"                     \
-                                                                        "device_free") "K\x00"     \
-                                                                                       "u"
-#define SNAPSHOT(name)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        \
-    "\x80\x04}(" TEXT(                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                        \
-        "\x0a"                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                \
-        "categories") "]" TEXT("\x04grad") "a" TEXT("\x08segments") "]}(" TEXT("\x07"                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         \
-                                                                               "address") "M\x00"                                                                                                                                                                                                                                                                                                                                                                                                                                                                             \
-                                                                                          "\x10" TEXT("\x0atotal_size") "M\x00\x04" TEXT("\x06"                                                                                                                                                                                                                                                                                                                                                                                                                               \
-                                                                                                                                         "blocks") "](" BLOCK(name) "}(" TEXT("\x04size") "M\x00\x02"                                                                                                                                                                                                                                                                                                                                                                         \
-                                                                                                                                                                                          "ueua" TEXT(                                                                                                                                                                                                                                                                                                                                                                        \
-                                                                                                                                                                                              "\x0d"                                                                                                                                                                                                                                                                                                                                                                          \
-                                                                                                                                                                                              "device_traces") "](](" EVENT(TEXT("\x0dsegment_alloc"),                                                                                                                                                                                                                                                                                                                        \
-                                                                                                                                                                                                                            "\x10") EVENT(TEXT("\x05"                                                                                                                                                                                                                                                                                                                         \
-                                                                                                                                                                                                                                               "alloc"),                                                                                                                                                                                                                                                                                                                      \
-                                                                                                                                                                                                                                          "\x10") EVENT(TEXT("\x05"                                                                                                                                                                                                                                                                                                           \
-                                                                                                                                                                                                                                                             "alloc"),                                                                                                                                                                                                                                                                                                        \
-                                                                                                                                                                                                                                                        "\x12") EVENT(TEXT("\x04"                                                                                                                                                                                                                                                                                             \
-                                                                                                                                                                                                                                                                           "free"),                                                                                                                                                                                                                                                                                           \
-                                                                                                                                                                                                                                                                      "\x12") EVENT(TEXT("\x03oom"), "\x13") EVENT(TEXT("\x05"                                                                                                                                                                                                                                                \
-                                                                                                                                                                                                                                                                                                                        "alloc"),                                                                                                                                                                                                                                             \
-                                                                                                                                                                                                                                                                                                                   "\x12") EVENT(TEXT("\x04"                                                                                                                                                                                                                                  \
-                                                                                                                                                                                                                                                                                                                                      "free"),                                                                                                                                                                                                                                \
-                                                                                                                                                                                                                                                                                                                                 "\x12") "ee" TEXT("\x12"                                                                                                                                                                                                                     \
-                                                                                                                                                                                                                                                                                                                                                   "allocator_settings") "}" TEXT("\x01"                                                                                                                                                                                      \
-                                                                                                                                                                                                                                                                                                                                                                                  "a") "K\x01s" TEXT("\x14"                                                                                                                                                                   \
-                                                                                                                                                                                                                                                                                                                                                                                                     "external_annotations") "](}(" TEXT("\x05stage") TEXT("\x03"                                                                                                             \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                           "END") TEXT("\x04name") TEXT("\x0fOptimizer.step#") TEXT("\x07time_us") "K\x12"                                    \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   "u}(" TEXT(                                \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       "\x05stage")                           \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       TEXT(                                  \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           "\x03"                             \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           "END")                             \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           TEXT(                              \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               "\x04name")                    \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               TEXT(                          \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   "\x0fOptimizer.step#")     \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   TEXT(                      \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       "\x07time_us") "K\x13" \
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "ueu."
+/* Opcodes of a snapshot, with texts in quotes and numbers behind '#': a block with a stack and a
+ * category and a free one, a trace with an allocation that is kept and two that are freed, a new
+ * segment, and no memory in between. FILE is what both snapshots do not have in common. */
+static const char *const parts[] = {
+    "}('categories']'grad'a'segments']}('address'#4096'total_size'#1024'blocks'](",
+    "}('size'#512'address'#4096'state''active_allocated''category'#0",
+    "'frames']}('filename''FILE''line'#7'name''f'uau",
+    "}('size'#512ueua'device_traces'](](",
+    "}('action''segment_alloc''addr'#4096'size'#512'time_us'#16u",
+    "}('action''alloc''addr'#4096'size'#512'time_us'#17u",
+    "}('action''alloc''addr'#4608'size'#512'time_us'#18u",
+    "}('action''free''addr'#4608'size'#512'time_us'#19u",
+    "}('action''oom''size'#512'device_free'#0'time_us'#20u",
+    "}('action''alloc''addr'#4608'size'#512'time_us'#21u",
+    "}('action''free''addr'#4608'size'#512'time_us'#22uee",
+    "'allocator_settings'}'a'#1s'external_annotations'](",
+    "}('stage''END''name''Optimizer.step#''time_us'#18u",
+    "}('stage''END''name''Optimizer.step#''time_us'#21ueu.",
+};
 
-static const char first[] = SNAPSHOT("a.py");
-static const char second[] = SNAPSHOT("b.py");
 static char paths[SIDES][40] = {"/tmp/kscope-torture-XXXXXX", "/tmp/kscope-torture-XXXXXX"};
 
 static bool count_bytes(void *user, const char *bytes, size_t size)
@@ -172,14 +132,42 @@ static void test_refused_writes(void **state)
     ks_memory_close(NULL);
 }
 
+/* Writes the bytes that a part stands for. */
+static void write_part(FILE *file, const char *part, const char *name)
+{
+    while (*part) {
+        if (*part == '\'') {
+            size_t len = strcspn(part + 1, "'");
+            bool is_name = len == 4 && memcmp(part + 1, "FILE", len) == 0;
+            fprintf(file, "\x8c%c%.*s", (int)len, (int)len, is_name ? name : part + 1);
+            part += len + 2;
+        } else if (*part == '#') {
+            char *end = NULL;
+            int32_t number = (int32_t)strtol(part + 1, &end, 10);
+            fputc('J', file);
+            fwrite(&number, sizeof(number), 1, file);
+            part = end;
+        } else {
+            fputc(*part++, file);
+        }
+    }
+}
+
 static int write_files(void **state)
 {
     (void)state;
-    const char *const texts[SIDES] = {first, second};
+    static const char *const names[SIDES] = {"a.py", "b.py"};
     for (size_t i = 0; i < SIDES; i++) {
         int fd = mkstemp(paths[i]);
-        ssize_t size = (ssize_t)sizeof(first) - 1;
-        if (fd < 0 || write(fd, texts[i], (size_t)size) != size || close(fd) != 0) {
+        FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+        if (!file) {
+            return -1;
+        }
+        fwrite("\x80\x04", 2, 1, file);
+        for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++) {
+            write_part(file, parts[k], names[i]);
+        }
+        if (fclose(file) != 0) {
             return -1;
         }
     }
