@@ -3,7 +3,7 @@
 
     bench/snapshot.py [--runs N] [--tiny] [--folder DIR]
 
-The input is 100 MB from tools/gen_snapshot.py: stacks of up to 100 frames, a trace of 450,000
+The input is 100 MB from tools/gen_snapshot.py: stacks of up to 100 frames, a trace of 656,000
 events. Peers: Python's pickle alone, and with it the folded stacks of torch.cuda._memory_viz, which
 is a small part of what `kscope memory` says. Exit status 1 when we need more than 2 s of the
 processor or 1 GiB.

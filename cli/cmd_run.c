@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <kscope/kscope_tuning.h>
+
 #include "command.h"
 #include "launch/launch.h"
 #include "launch/out_dir.h"
@@ -151,7 +153,8 @@ static int read_window(const struct ks_cli_args *args, struct ks_launch_options 
     return status;
 }
 
-static int read_options(const struct ks_cli_args *args, struct ks_launch_options *options)
+static int read_options(const struct ks_cli_args *args, struct ks_launch_options *options,
+                        char setting[KS_TUNING_SETTING_SIZE])
 {
     options->words = (const char *const *)args->operands;
     options->word_count = args->operand_count;
@@ -160,6 +163,12 @@ static int read_options(const struct ks_cli_args *args, struct ks_launch_options
     options->stop_after = ks_cli_given(args, "stop-after");
     options->step_mark = ks_cli_value(args, "step-mark");
     options->record = ks_cli_value(args, "record");
+    struct ks_err wrong = {.offset = KS_NO_OFFSET};
+    const char *tuned = ks_cli_value(args, "tuned");
+    if (tuned && ks_tuning_read_apply(tuned, setting, &wrong) != KS_OK) {
+        return ks_cli_fail(args, &wrong, tuned);
+    }
+    options->tuned = tuned ? setting : NULL;
     int status = read_window(args, options);
     if (status != KS_EXIT_OK) {
         return status;
@@ -189,7 +198,8 @@ static int run(const struct ks_cli_args *args)
     struct ks_launch_options options = {
         .out_dir = out_dir, .report = ks_run_report_write, .report_user = &report};
 
-    int wrong = read_options(args, &options);
+    char setting[KS_TUNING_SETTING_SIZE];
+    int wrong = read_options(args, &options, setting);
     if (wrong != KS_EXIT_OK) {
         return wrong;
     }
@@ -234,6 +244,8 @@ static const struct ks_cli_option run_options[] = {
      "kinetoscope.profile_operation, functions (every call is counted and timed), samples (stacks "
      "of all threads, 100 times a second), monitor (what process, container, machine and GPUs are "
      "at, 10 times a second); several with commas."},
+    {"tuned", 0, "FILE", NULL,
+     "Apply the setting in FILE, as kscope tune writes it (tuned.conf), to the program."},
     {"no-stacks", 0, NULL, NULL, "Leave out the extra step that is recorded with Python stacks."},
     {"stop-after", 0, NULL, NULL, "End the program when its report is written; exit status 0."},
     {"out", 'o', "DIR", NULL,

@@ -10,6 +10,7 @@
 #define KS_LOG_DOMAIN "report"
 #include "base/log.h"
 #include "read/run_monitor.h"
+#include "read/tuning_file.h"
 #include "report_cache.h"
 #include "report_trace.h"
 #include "report_view.h"
@@ -150,6 +151,22 @@ static enum ks_status read_monitor(struct ks_report *report, struct ks_err *err)
     return KS_OK;
 }
 
+/* So does that of a tuning. */
+static enum ks_status read_tuning(struct ks_report *report, struct ks_err *err)
+{
+    struct ks_view *view = &report->view;
+    struct ks_tuning *tuning = NULL;
+    enum ks_status status = KS_END;
+    for (size_t i = 0; i < view->path_count && status == KS_END; i++) {
+        status = ks_tuning_file_read(view->paths[i], &report->arena, &tuning);
+    }
+    if (status == KS_ERR_NOMEM) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot read the tuning: no memory");
+    }
+    view->tuning = status == KS_OK ? tuning : NULL;
+    return KS_OK;
+}
+
 /* What is asked of the trace: each member is also part of the key of the cache. */
 static struct ks_scope scope_of(const struct ks_report_options *options)
 {
@@ -247,7 +264,8 @@ static enum ks_status fill_report(struct ks_report *report, const struct ks_repo
 {
     KS_TRY(copy_options(report, options, err));
     KS_TRY(find_or_read(report, err));
-    return read_monitor(report, err);
+    KS_TRY(read_monitor(report, err));
+    return read_tuning(report, err);
 }
 
 bool ks_report_must_reread(const struct ks_report *report, enum ks_status status)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/err.h"
 
 /* True when `dir` holds the hook; `out` is then its folder as an absolute path. */
@@ -69,4 +70,17 @@ enum ks_status ks_hook_dir_find(char out[KS_LAUNCH_PATH_SIZE], struct ks_err *er
     }
     return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,
                    "Cannot find the start-up hook: beside=\"%.120s\"; set KSCOPE_PYTHON_DIR", own);
+}
+
+enum ks_status ks_hook_dir_python_path(const char *hook_dir, char **out, struct ks_err *err)
+{
+    const char *users = getenv("PYTHONPATH");
+    bool has_users = users && *users;
+    size_t size = strlen(hook_dir) + (has_users ? strlen(users) + 1 : 0) + 1;
+    *out = ks_alloc(size, 1);
+    if (!*out) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot set PYTHONPATH: size=%zu", size);
+    }
+    snprintf(*out, size, "%s%s%s", hook_dir, has_users ? ":" : "", has_users ? users : "");
+    return KS_OK;
 }

@@ -8,5 +8,8 @@
  * (../lib/kinetoscope/python when installed, ../python in a build folder, site-packages of a Python
  * in ../lib when pip installed it). Gives <that>/kinetoscope/inject. */
 KS_MUST_CHECK enum ks_status ks_hook_dir_find(char out[KS_LAUNCH_PATH_SIZE], struct ks_err *err);
+/* PYTHONPATH with that folder before what the user's holds; to be freed. */
+KS_MUST_CHECK enum ks_status ks_hook_dir_python_path(const char *hook_dir, char **out,
+                                                     struct ks_err *err);
 
 #endif

@@ -47,22 +47,7 @@ static bool set_environment(const struct plan *plan, const struct ks_launch_opti
            set_number("KSCOPE_WINDOW_SECONDS", options->window_seconds) &&
            set_number("KSCOPE_WINDOW_BYTES", options->window_bytes) &&
            set_text("KSCOPE_STEP_MARK", options->step_mark) &&
-           set_text("KSCOPE_RECORD", options->record);
-}
-
-/* The hook's folder leads what the user's PYTHONPATH holds. */
-static enum ks_status make_python_path(struct plan *plan, struct ks_err *err)
-{
-    const char *users = getenv("PYTHONPATH");
-    bool has_users = users && *users;
-    size_t size = strlen(plan->hook_dir) + (has_users ? strlen(users) + 1 : 0) + 1;
-    plan->python_path = ks_alloc(size, 1);
-    if (!plan->python_path) {
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot set PYTHONPATH: size=%zu", size);
-    }
-    snprintf(plan->python_path, size, "%s%s%s", plan->hook_dir, has_users ? ":" : "",
-             has_users ? users : "");
-    return KS_OK;
+           set_text("KSCOPE_RECORD", options->record) && set_text("KSCOPE_TUNED", options->tuned);
 }
 
 static enum ks_status make_plan(struct plan *plan, const struct ks_launch_options *options,
@@ -73,7 +58,7 @@ static enum ks_status make_plan(struct plan *plan, const struct ks_launch_option
         return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot use folder: path=\"%.120s\", %s",
                        options->out_dir, strerror(errno));
     }
-    KS_TRY(make_python_path(plan, err));
+    KS_TRY(ks_hook_dir_python_path(plan->hook_dir, &plan->python_path, err));
     return ks_command_line_init(&plan->line, options->words, options->word_count, err);
 }
 

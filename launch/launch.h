@@ -35,6 +35,7 @@ struct ks_launch_options {
     uint64_t window_bytes;      /* ... or with so much text of its trace; 0: the same */
     const char *step_mark;      /* name of the region that is a step; NULL: steps are found */
     const char *record;         /* words of launch/record.h: recorded all the time; NULL: none */
+    const char *tuned;          /* a setting of kscope_tuning.h that is applied; NULL: none */
     bool without_stacks;        /* no extra step with Python stacks */
     bool stop_after;            /* the program is ended when all windows are reported */
     ks_launch_report_cb report; /* NULL: nobody watches the folder */

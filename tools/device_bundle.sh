@@ -97,7 +97,8 @@ pack() {
     cp -R python examples LICENSE "$stage"
     cp -R tests/data tests/device tests/faults "$stage/tests"
     cp -R tests/torch "$stage/tests"
-    cp tools/device_test.sh tools/device_extension.sh tools/faults_gpu.sh "$stage/tools"
+    cp tools/device_test.sh tools/device_extension.sh tools/faults_gpu.sh \
+        tools/tune_gpu.sh "$stage/tools"
     pack_extension
     cp docs/device.md docs/examples.md docs/faults.md "$stage/docs"
     find "$stage" -name __pycache__ -prune -exec rm -rf {} +

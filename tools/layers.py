@@ -30,6 +30,8 @@ ALLOWED = {
     "advise": {"base", "measure", "store", "analyze", "public"},
     "compare": {"base", "measure", "store", "analyze", "advise", "public"},
     "cache": {"base", "store", "analyze", "advise", "public"},
+    # A search plays with settings and numbers alone: who runs scripts is the launcher.
+    "tune": {"base", "measure", "public"},
     "show": {"base", "store", "query", "analyze", "advise", "compare", "snapshot", "public"},
     # Rules that users write are queries; their texts show numbers as the report does.
     "rules": {"base", "store", "query", "analyze", "advise", "show", "public"},
@@ -65,7 +67,7 @@ ALLOWED = {
         "public",
     },
     "serve": {"base", "public"},
-    "launch": {"base", "public"},
+    "launch": {"base", "tune", "public"},
     # `kscope run` and `kscope view` are commands like any other.
     "cli": {"launch", "serve", "public"},
     "python": {"wire", "capture", "public"},
@@ -91,6 +93,7 @@ PYTHON_HEAVY = {
         "python/kinetoscope/debug/",
     ),
     "transformers": ("python/kinetoscope/hf/",),
+    "peft": ("python/kinetoscope/hf/",),
     "lightning": ("python/kinetoscope/lightning/",),
     "pytorch_lightning": ("python/kinetoscope/lightning/",),
 }

@@ -72,7 +72,7 @@ static double spread_of(const double *values, size_t count)
 
 size_t ks_median_warm_up(const double *values, size_t count)
 {
-    if (count < 4) {
+    if (count < KS_WARM_UP_LEAST) {
         return 0;
     }
     size_t best = 0;

@@ -15,7 +15,7 @@
 #include "measure/bootstrap.h"
 
 /* Of more values the chances below would be less than a double can hold. */
-enum { KS_MEDIAN_VALUES_MAX = 1000 };
+enum { KS_MEDIAN_VALUES_MAX = 1000, KS_WARM_UP_LEAST = 8 };
 
 /* The median of `count` <= KS_MEDIAN_VALUES_MAX finite values, and an interval that holds it with
  * at least the chance `level` (0 to 1). Without values all is NaN; where so few values cannot
@@ -28,8 +28,8 @@ size_t ks_median_least_count(double level);
 /* How many values at the start are left out, so that the mean of the rest is known best: the d of
  * at most half of the values that makes sum((x - mean)^2) / (count - d)^2 of the rest least (MSER;
  * White, "An effective truncation heuristic for bias reduction in simulation output", Simulation
- * 69, 1997). A start that does not at least halve that, as chance alone can, stays; fewer than four
- * values have none. */
+ * 69, 1997). A start that does not at least halve that, as chance alone can, stays; fewer than
+ * KS_WARM_UP_LEAST values have none. */
 size_t ks_median_warm_up(const double *values, size_t count);
 
 /* How many values are further from the median than five times 1.4826 of the median distance, which

@@ -8,9 +8,12 @@
 #include "base/err.h"
 #include "measure/median.h"
 
-/* Looks at 9, 14, 21, 32, 48, 72, 108, 162, 243, 364, 546 and 819 rounds. */
-enum { LOOKS_MAX = 12 };
-static const double LEVEL = 1 - 0.05 / LOOKS_MAX;
+/* Looks at 4, 6, 9, 14, 21, 32, 48, 72, 108, 162, 243, 364, 546 and 819 rounds. */
+static const double LEVEL = 1 - 0.05 / 12;
+enum { MEDIAN_LEAST = 9 }; /* rounds, for an interval of the median at this level */
+/* Student's t of 3 to 7 degrees of freedom for an interval of 99.95 %. */
+static const double STUDENT[] = {16.326334609803105, 10.306254681808051, 7.975653419040984,
+                                 6.788339990341489, 6.081756186049146};
 static const double USUAL_TOLERANCE = 0.02;
 
 enum state { ALIVE, LOST, DROPPED };
@@ -121,6 +124,30 @@ static enum ks_trial_verdict judge(struct ks_estimate log_ratio, double toleranc
     return is_slower ? KS_TRIAL_SLOWER : KS_TRIAL_CANNOT_TELL;
 }
 
+/* Mean of fewer than MEDIAN_LEAST values, and Student's interval of it. */
+static struct ks_estimate mean_estimate(const double *values, size_t count)
+{
+    struct ks_estimate estimate = {(double)NAN, (double)NAN, (double)NAN};
+    double squares = 0;
+    if (count == 0) {
+        return estimate;
+    }
+    estimate.value = 0;
+    for (size_t i = 0; i < count; i++) {
+        estimate.value += values[i] / (double)count;
+    }
+    for (size_t i = 0; i < count; i++) {
+        squares += (values[i] - estimate.value) * (values[i] - estimate.value);
+    }
+    if (count >= KS_TRIAL_ROUNDS_MIN) {
+        double error = sqrt(squares / (double)(count - 1) / (double)count);
+        double reach = STUDENT[count - KS_TRIAL_ROUNDS_MIN] * error;
+        estimate.low = estimate.value - reach;
+        estimate.high = estimate.value + reach;
+    }
+    return estimate;
+}
+
 static struct ks_trial_estimate exp_of(struct ks_estimate log_of)
 {
     return (struct ks_trial_estimate){exp(log_of.value), exp(log_of.low), exp(log_of.high)};
@@ -137,7 +164,8 @@ struct ks_trial_comparison ks_trial_compare(const struct ks_trial *trial, size_t
     for (size_t i = begin; i < both; i++) {
         ratios[count++] = of_b->log_ns[i] - of_a->log_ns[i];
     }
-    struct ks_estimate log_ratio = ks_median_estimate(ratios, count, LEVEL);
+    struct ks_estimate log_ratio = count < MEDIAN_LEAST ? mean_estimate(ratios, count)
+                                                        : ks_median_estimate(ratios, count, LEVEL);
     return (struct ks_trial_comparison){
         .ratio = exp_of(log_ratio),
         .rounds = count,

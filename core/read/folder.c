@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "read/run_folder.h"
+#include "read/tuning_file.h"
 
 enum { FOLDER_DEPTH_MAX = 8 };
 
@@ -54,11 +55,13 @@ static bool is_trace_name(const char *name)
             ends_with(name, ".json.zst") || ends_with(name, ".trace") || ends_with(name, ".ksrec"));
 }
 
-/* `kscope run` leaves its report beside the traces: report.json, report.window2.json, ... */
+/* `kscope run` leaves its report beside the traces: report.json, report.window2.json, ...; `kscope
+ * tune` its result. */
 static bool is_own_report(const char *path, const char *name)
 {
     char head[128];
-    if (strncmp(name, "report.", 7) != 0) {
+    bool is_tuning = strcmp(name, KS_TUNING_FILE_NAME) == 0;
+    if (!is_tuning && strncmp(name, "report.", 7) != 0) {
         return false;
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -66,8 +69,9 @@ static bool is_own_report(const char *path, const char *name)
     if (fd >= 0) {
         close(fd);
     }
-    return got > 0 &&
-           ks_str_contains((struct ks_str){head, (size_t)got}, KS_STR("\"kinetoscope.report/"));
+    struct ks_str schema =
+        is_tuning ? KS_STR("\"kinetoscope.tune/") : KS_STR("\"kinetoscope.report/");
+    return got > 0 && ks_str_contains((struct ks_str){head, (size_t)got}, schema);
 }
 
 static enum ks_status scan_folder(struct ks_file_list *files, const char *path, int depth,

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "show/json_notes.h"
 #include "show/lists.h"
+#include "show/tuning_show.h"
 #include "show/verdict.h"
 
 enum { PATH_SIZE = 64 };
@@ -457,6 +458,11 @@ static enum ks_status write_document(struct document *doc, struct ks_err *err)
     write_plan(doc);
     write_checked(doc);
     write_opportunities(doc);
+    if (doc->view->tuning) {
+        ks_json_object_begin(json, "tuned");
+        ks_tuning_write_members(doc->view->tuning, json);
+        ks_json_object_end(json);
+    }
     ks_json_notes_write_truncated(&doc->notes, json);
     write_reasons(doc);
     ks_json_object_end(json);

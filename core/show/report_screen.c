@@ -12,6 +12,7 @@
 #include "show/plain.h"
 #include "show/sentences.h"
 #include "show/step_parts.h"
+#include "show/tuning_show.h"
 #include "show/units.h"
 #include "show/verdict.h"
 
@@ -726,6 +727,18 @@ static void write_samples(struct screen *screen)
     wrap(screen, LABEL_WIDTH, REGION_LINES);
 }
 
+/* What `kscope tune` kept, and what it gained. */
+static void write_tuned(struct screen *screen)
+{
+    const struct ks_tuning *tuning = screen->view->tuning;
+    if (!tuning) {
+        return;
+    }
+    label(screen, "tuned");
+    ks_tuning_append_sentence(tuning, &screen->line);
+    wrap(screen, LABEL_WIDTH, 3);
+}
+
 static void write_next(struct screen *screen)
 {
     const struct ks_view *view = screen->view;
@@ -774,6 +787,7 @@ enum ks_status ks_report_write_screen(const struct ks_view *view,
     write_opportunities(&screen);
     write_fine(&screen);
     write_not_judged(&screen);
+    write_tuned(&screen);
     write_next(&screen);
 
     enum ks_status status = KS_OK;

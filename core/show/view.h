@@ -7,6 +7,8 @@
 #include "advise/opportunities.h"
 #include "compare/comparison.h"
 
+#include <kscope/kscope_tuning.h>
+
 struct ks_view {
     const struct ks_trace *trace;
     const struct ks_facts *facts;
@@ -17,6 +19,7 @@ struct ks_view {
     const char *cgroup; /* limits of the control group and what they did; NULL: not known */
     bool is_throttled;  /* they held the program back */
     const struct ks_comparison *comparison; /* of an earlier run with this one; NULL: none */
+    const struct ks_tuning *tuning;         /* of the script, by `kscope tune`; NULL: none */
 };
 
 /* Does the step count in means and shares? Cut ones do only when there is no other. */

@@ -15,6 +15,7 @@ from .model_factory import LABELS, make_model
 from .optimization import Optimization
 from .page_corpus import make_pages
 from .page_dataset import Batch, SEODataset, make_loader
+from .page_text import text_of_page
 from .profiling import EngineProfiling
 from .seo_tokenizer import SEOTokenizer
 
@@ -258,6 +259,18 @@ class AdvancedLLMSEOEngine:
         return self.code_profiler.profile_training_pipeline(
             self.seo_model, loader, num_batches, optimizer=self.optimization.optimizer
         )
+
+    def compare_variants(self, folders: list[str], pages: list[str]) -> Results:
+        """Engines that were saved, beside each other: {folder: {avg_inference_time, speedup,
+        verdict, total_parameters, ...}}, the first as the one to compare with. Empty with
+        profile_model_variants off; with benchmark_different_sizes by batch sizes, too.
+        RuntimeError: kinetoscope is missing."""
+        return self.profiling.compare_variants(folders, [text_of_page(page) for page in pages])
+
+    def estimate_memory(self) -> Results:
+        """What a training step with the longest pages takes at its peak, before there is memory
+        for it: {total_bytes, parts, ...}. RuntimeError: kinetoscope is missing."""
+        return self.profiling.estimate_memory(self.seo_model, self.config.max_length)
 
     def enable_debugging(self, names: list[str] | None = None) -> None:
         """Switches these on, with or without "debug_" before them; all without names."""

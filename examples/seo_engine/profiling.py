@@ -125,6 +125,27 @@ class EngineProfiling:
     def _is_on(self) -> bool:
         return self._config.profile_training and self.code_profiler is not None
 
+    # ---------------------------------------------------------------- models beside each other
+
+    def compare_variants(self, folders: list[str], texts: list[str]) -> Facts:
+        """kinetoscope's benchmark of saved classifiers on the same texts."""
+        return need("benchmark_model_variants")(
+            folders,
+            texts,
+            self.code_profiler,
+            model_class="AutoModelForSequenceClassification",
+            batch_size=self._config.batch_size,
+        )
+
+    def estimate_memory(self, model: torch.nn.Module, tokens: int) -> Facts:
+        """kinetoscope's estimate of a training step with texts of so many tokens."""
+        return need("estimate_memory")(
+            model,
+            self._config.batch_size,
+            tokens,
+            checkpointing=self._config.gradient_checkpointing,
+        )
+
     # ---------------------------------------------------------------- debugging
 
     def note(self, switch: str, make_facts: Callable[[], Facts]) -> None:

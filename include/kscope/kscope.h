@@ -528,6 +528,44 @@ KS_API struct ks_summary ks_summarize(double *values, size_t count);
  * fewer than two different x. */
 KS_API double ks_slope(const double *x, const double *y, size_t count);
 
+/* Keys and values that attention keeps of the tokens before. With groups of queries that share
+ * keys, `kv_heads` are the groups. */
+struct ks_kv_shape {
+    uint64_t layers;
+    uint64_t kv_heads;
+    uint64_t head_size;
+    uint64_t batch;
+    uint64_t tokens;
+    uint64_t element_bytes;
+};
+
+/* Bytes of both: 2 * layers * kv_heads * head_size * batch * tokens * element_bytes; UINT64_MAX
+ * when that does not fit. */
+KS_API uint64_t ks_kv_bytes(const struct ks_kv_shape *shape);
+
+enum { KS_MEMORY_KINDS_MAX = 12 };
+
+/* Memory in use as it comes and goes, by kinds that the caller numbers, and what was there at the
+ * peak. All zero is an empty one. Sums stop at the ends of int64_t. */
+struct ks_memory_curve {
+    int64_t block;                       /* pieces are rounded up to multiples; 0: they are not */
+    int64_t shares[KS_MEMORY_KINDS_MAX]; /* one in so many bytes of a kind is here; 0: all */
+    int64_t now[KS_MEMORY_KINDS_MAX];
+    int64_t at_peak[KS_MEMORY_KINDS_MAX];
+    int64_t total;
+    int64_t peak;
+};
+
+/* A piece of that size comes, or goes when it is negative. `kind` < KS_MEMORY_KINDS_MAX. */
+KS_API void ks_memory_curve_change(struct ks_memory_curve *curve, size_t kind, int64_t bytes);
+
+/* A piece is of another kind from now on. That it changes makes no peak. */
+KS_API void ks_memory_curve_move(struct ks_memory_curve *curve, size_t from, size_t to,
+                                 int64_t bytes);
+
+/* The peak counts from now on. */
+KS_API void ks_memory_curve_restart(struct ks_memory_curve *curve);
+
 /* Numbers of a run that a program took itself; NaN where it does not know. */
 struct ks_run_figures {
     double batches;        /* batches that were loaded */

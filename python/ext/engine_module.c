@@ -11,6 +11,10 @@ static PyMethodDef functions[] = {
     {"slope", ks_py_slope, METH_VARARGS,
      "slope(x, y, /)\n--\n\nHow much y grows when x grows by 1, by least squares; 0 for less than "
      "two different x."},
+    {"kv_cache_bytes", (PyCFunction)(void (*)(void))ks_py_kv_cache_bytes,
+     METH_VARARGS | METH_KEYWORDS,
+     "kv_cache_bytes(*, layers, kv_heads, head_size, batch, tokens, element_bytes)\n--\n\n"
+     "Bytes of the keys and values of so many tokens. OverflowError when that is too many."},
     {"advise", (PyCFunction)(void (*)(void))ks_py_advise, METH_VARARGS | METH_KEYWORDS,
      "advise(*, batches=..., batch_s=..., transform_s=..., workers=..., total_s=..., "
      "device_s=..., memory_percent=..., gpu_free_share=...)\n--\n\n"
@@ -25,7 +29,7 @@ static PyMethodDef functions[] = {
 static int fill_module(PyObject *module)
 {
     if (ks_engine_errors_add_to(module) < 0 || ks_timed_call_add_to(module) < 0 ||
-        ks_trial_type_add_to(module) < 0) {
+        ks_memory_curve_type_add_to(module) < 0 || ks_trial_type_add_to(module) < 0) {
         return -1;
     }
     return ks_report_type_add_to(module);

@@ -7,11 +7,13 @@
 
 int ks_report_type_add_to(PyObject *module);
 int ks_timed_call_add_to(PyObject *module);
+int ks_memory_curve_type_add_to(PyObject *module);
 int ks_trial_type_add_to(PyObject *module);
 
 /* Functions of the module. */
 PyObject *ks_py_summarize(PyObject *module, PyObject *values);
 PyObject *ks_py_slope(PyObject *module, PyObject *arguments);
+PyObject *ks_py_kv_cache_bytes(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *ks_py_advise(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *ks_py_write_comparison(PyObject *module, PyObject *arguments, PyObject *keywords);
 

@@ -4,11 +4,13 @@ from kinetoscope import _extension
 
 try:
     from kinetoscope._kscope_engine import (  # noqa: F401 - this module hands them on
+        MemoryCurve,
         Report,
         TimedCall,
         TraceError,
         Trial,
         advise,
+        kv_cache_bytes,
         slope,
         summarize,
         write_comparison,

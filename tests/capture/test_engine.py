@@ -278,6 +278,66 @@ def test_a_call_inside_itself_counts_once(engine):
     assert calls == 1 and 0.03 <= total_ns / 1e9 <= took  # not 0.06: 3, 2 and 1 rests
 
 
+def test_memory_curves(engine):
+    """Random pieces against a list of what is there, in blocks and shares."""
+    numbers, there, peak = random.Random(4), [], 0
+    curve = engine.MemoryCurve(["a", "b"], block=64, shares={"b": 3})
+
+    def size_here(kind, size):
+        size = -(-size // 3) if kind else size
+        return -(-size // 64) * 64
+
+    for _ in range(2000):
+        if there and numbers.random() < 0.5:
+            kind, size = there.pop(numbers.randrange(len(there)))
+            curve.change(kind, -size)
+        else:
+            piece = (numbers.randrange(2), numbers.randrange(1, 5000))
+            there.append(piece)
+            curve.change(*piece)
+        peak = max(peak, sum(size_here(*piece) for piece in there))
+    now = {name: sum(size_here(k, s) for k, s in there if k == i) for i, name in enumerate("ab")}
+    assert curve.now() == {**now, "total": sum(now.values())}
+    assert curve.peak()["total"] == peak == sum(curve.peak()[name] for name in "ab")
+    curve.restart()
+    assert curve.peak() == curve.now()
+    curve.move(0, 1, 640)
+    assert curve.now()["a"] == now["a"] - 640
+
+
+def test_memory_curves_refuse(engine):
+    for arguments in (
+        {"kinds": ["k"] * 13},
+        {"kinds": ["k"], "block": 0},
+        {"kinds": ["k"], "shares": {"k": 0}},
+    ):
+        with pytest.raises(ValueError):
+            engine.MemoryCurve(arguments.pop("kinds"), **arguments)
+    for arguments in ([5], [["k"], 3]):
+        with pytest.raises(TypeError):
+            engine.MemoryCurve(*arguments)
+    with pytest.raises(TypeError):
+        engine.MemoryCurve(["k"], shares={"k": "many"})
+    curve = engine.MemoryCurve(["k"])
+    for kind in (-1, 1):
+        with pytest.raises(IndexError):
+            curve.change(kind, 1)
+        with pytest.raises(IndexError):
+            curve.move(0, kind, 1)
+    with pytest.raises(OverflowError):
+        curve.change(0, 2**63)
+
+
+def test_kv_cache_bytes(engine):
+    sizes = {"layers": 2, "kv_heads": 3, "head_size": 5, "batch": 7, "tokens": 11}
+    assert engine.kv_cache_bytes(**sizes, element_bytes=2) == 2 * 2 * 3 * 5 * 7 * 11 * 2
+    with pytest.raises(ValueError, match="tokens"):
+        engine.kv_cache_bytes(**{**sizes, "tokens": -1}, element_bytes=2)
+    with pytest.raises(OverflowError):
+        engine.kv_cache_bytes(**{**sizes, "layers": 2**62}, element_bytes=2)
+    assert engine.kv_cache_bytes(**{**sizes, "tokens": 0}, element_bytes=2) == 0
+
+
 def test_stub_names_what_there_is(engine):
     import ast
 

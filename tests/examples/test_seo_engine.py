@@ -387,6 +387,29 @@ def test_saved_engine_gives_the_same_scores(tmp_path, name):
         assert good * 100 == pytest.approx(score["score"], abs=1e-3)
 
 
+def test_saved_engines_beside_each_other(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "python"))
+    folders = [str(tmp_path / name) for name in ("small", "large")]
+    for folder, layers in zip(folders, (1, 2), strict=True):
+        make_engine(num_layers=layers).save(folder)
+    pages = make_pages(8, 3).texts
+    engine = make_engine(benchmark_different_sizes=False, save_profiles=False)
+    rows = engine.compare_variants(folders, pages)
+    assert list(rows) == folders
+    parameters = [rows[folder]["total_parameters"] for folder in folders]
+    assert parameters[0] < parameters[1]
+    assert all(rows[folder]["avg_inference_time"] > 0 for folder in folders)
+    assert make_engine(profile_model_variants=False).compare_variants(folders, pages) == {}
+
+
+def test_memory_of_a_step_that_was_not_made(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "python"))
+    small, large = (make_engine(batch_size=size).estimate_memory() for size in (4, 8))
+    weights = small["parts"]["parameters"]
+    assert weights == large["parts"]["parameters"] > 0
+    assert large["parts"]["activations"] > 1.5 * small["parts"]["activations"]
+
+
 def test_debug_switches_log_what_happened(caplog):
     names = [name for name in vars(SEOConfig()) if name.startswith("debug_")]
     caplog.set_level("DEBUG", "kinetoscope.debug")

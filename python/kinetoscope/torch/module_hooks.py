@@ -77,7 +77,7 @@ class ModuleWatcher:
                 handle.remove()
             self._local.depth = 0
             if output is not None:  # else it raised
-                self._tell(module, perf_counter_ns() - begin_ns)
+                self._tell(module, perf_counter_ns() - begin_ns, output)
 
         handles.append(module.register_forward_hook(first_return, always_call=True))
         self._local.depth = 1
@@ -111,7 +111,7 @@ class ModuleWatcher:
                 result = inner(module, *args, **kwargs)
             finally:
                 self._local.depth = 0
-            self._tell(module, perf_counter_ns() - begin_ns)
+            self._tell(module, perf_counter_ns() - begin_ns, result)
             return result
 
         _leave_frames_out(call, inner)
@@ -122,8 +122,10 @@ class ModuleWatcher:
         self._guarded(self.end_search)
         return perf_counter_ns()
 
-    def _tell(self, module, dur_ns):
+    def _tell(self, module, dur_ns, output):
         """An outermost call has returned."""
+        if self._recorder.wants_outputs:
+            self._recorder.saw_output(output)
         self._recorder.heard(INFERENCE, module, dur_ns)
         self._guarded(self.begin_search)
 

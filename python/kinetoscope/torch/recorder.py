@@ -68,6 +68,8 @@ class Recorder:
     alone changes phases and windows.
     """
 
+    wants_outputs = False
+
     def __init__(self, torch):
         self._torch = torch
         self._asked_spec = self._spec = WindowSpec.from_environment()

@@ -13,6 +13,13 @@ from kinetoscope.torch.recorder import Recorder
 
 def install(torch):
     """Hooks what can end a step, profilers, fork and exit. Called once."""
+    if os.environ.get("KSCOPE_TUNE"):
+        _install_tuned(torch)
+        return
+    if os.environ.get("KSCOPE_TUNED"):
+        from kinetoscope.torch.tuned_settings import apply_settings
+
+        apply_settings(torch)
     recorder = Recorder(torch)
     is_compiling = _is_compiling(torch)
     hook_optimizers(recorder, is_compiling)
@@ -26,6 +33,23 @@ def install(torch):
         os.register_at_fork(after_in_child=recorder.after_fork)
     recorder.announce()
     atexit.register(recorder.at_exit)
+
+
+def _install_tuned(torch):
+    """A process of `kscope tune`: the same signs of steps, and nothing is recorded."""
+    from kinetoscope.torch.tuned_session import TunedSession
+
+    session = TunedSession(torch)
+    is_compiling = _is_compiling(torch)
+    hook_optimizers(session, is_compiling)
+    hook_marks(torch, session, session.mark_name, is_compiling)
+    hook_loaders(session)
+    session.install()
+    session.modules = ModuleWatcher(torch, session, is_compiling)
+    session.modules.begin()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=session.after_fork)
+    atexit.register(session.at_exit)
 
 
 def _is_compiling(torch):

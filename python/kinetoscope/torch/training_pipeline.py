@@ -66,7 +66,7 @@ class Pipeline:
         """One step of a training with one batch."""
         with record_function("memory_transfer"):
             batch = batch if self._device is None else move(batch, self._device)
-        inputs, target = _split(batch)
+        inputs, target = split_batch(batch)
         self.model.zero_grad(set_to_none=True)
         with record_function("forward_pass") if self.has_forward_region else _nothing():
             output = call_model(self.model, inputs)
@@ -81,7 +81,7 @@ class Pipeline:
                 self.optimizer.step()
 
     def _loss(self, output, target):
-        self.loss_kind, loss = _loss_of(self.loss_fn, output, target)
+        self.loss_kind, loss = loss_of(self.loss_fn, output, target)
         return loss
 
 
@@ -89,7 +89,7 @@ def _nothing():
     return contextlib.nullcontext()
 
 
-def _split(batch):
+def split_batch(batch):
     """(what the model is called with, target): of a pair its last is the target; a mapping brings
     its own."""
     if isinstance(batch, tuple | list) and len(batch) >= 2:
@@ -102,7 +102,7 @@ def _split(batch):
     return batch, None
 
 
-def _loss_of(loss_fn, output, target):
+def loss_of(loss_fn, output, target):
     if loss_fn is not None:
         return GIVEN, loss_fn(output, target)
     own = getattr(output, "loss", None)

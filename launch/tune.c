@@ -1,0 +1,620 @@
+#include "launch/tune.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/proc.h"
+#include "launch/clock.h"
+#include "launch/hook_dir.h"
+#include "launch/tune_advice.h"
+#include "launch/tune_trial.h"
+#include "tune/search.h"
+
+enum {
+    SECONDS_DEFAULT = 600,
+    WARM_STEPS = 8,        /* as the hook has it */
+    WARM_TIMEOUT_S = 300,  /* of a process: torch.compile takes its time in the first steps */
+    WARM_SECONDS_MIN = 60, /* once it is started, also when time is nearly up */
+    TRIAL_SECONDS_MIN = 4,
+    TRIAL_SECONDS_MAX = 40,
+    WHOLE_SECONDS_MIN = 30, /* of the last trial */
+    TRIALS_IN_BUDGET = 8,   /* a trial gets so much of what is left */
+    ROUNDS_USUAL = 40,      /* more tell differences apart that are not worth their time ... */
+    ROUNDS_OF_TWIN = 12,    /* enough to see how much times vary ... */
+    ROUNDS_ALONE = 400,     /* ... but where nothing else is asked */
+    SECOND_LOOK = 3,        /* so many times as long */
+    NOISE_FACTOR = 4,       /* runs alike differ by so much less than what is called wrong */
+};
+
+static const int64_t SECOND_NS = 1000000000;
+static const double PROMISING_RATIO = 0.95;
+/* Memory of a GPU that is worth a change that costs no time. */
+static const double SMALLER_SHARE = 0.1;
+
+struct tuner {
+    const struct ks_tune_options *options;
+    struct ks_tuning *tuning;
+    struct ks_tune_command command;
+    struct ks_tune_advice advice;
+    struct ks_search search;
+    struct ks_setting base; /* what the script begins with */
+    struct ks_setting kept;
+    struct ks_tune_process processes[3];
+    struct ks_tune_process *original, *best, *candidate;
+    struct ks_script_facts facts;  /* of the original */
+    struct ks_run_numbers numbers; /* the same */
+    int64_t began_ns, deadline_ns;
+    size_t started;
+};
+
+/* ------------------------------------------------------------------ words */
+
+static void say(const struct tuner *tuner, const char *format, ...) KS_PRINTF(2, 3);
+
+static void say(const struct tuner *tuner, const char *format, ...)
+{
+    char line[KS_TUNING_TEXT_SIZE * 2];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (tuner->options->say) {
+        tuner->options->say(tuner->options->user, line);
+    }
+}
+
+static const char *name_of_change(const struct ks_tuning_try *try)
+{
+    return try->change[0] ? try->change : "the same again";
+}
+
+static const char *words_of(enum ks_trial_verdict verdict)
+{
+    static const char *const words[] = {
+        [KS_TRIAL_CANNOT_TELL] = "cannot tell",
+        [KS_TRIAL_NO_DIFFERENCE] = "no difference",
+        [KS_TRIAL_FASTER] = "faster",
+        [KS_TRIAL_SLOWER] = "slower",
+    };
+    return words[verdict];
+}
+
+static void say_try(const struct tuner *tuner, const struct ks_tuning_try *try)
+{
+    if (try->rounds == 0) {
+        say(tuner, "%s: %s: %s", name_of_change(try), ks_tuning_fate_name(try->fate), try->reason);
+        return;
+    }
+    say(tuner, "%s: %.2f ms a step, was %.2f; %.2f times as fast (%.2f to %.2f)%s",
+        name_of_change(try), try->after_ns / 1e6, try->before_ns / 1e6, 1.0 / try->ratio.value,
+        1.0 / try->ratio.high, 1.0 / try->ratio.low, try->fate == KS_TUNING_KEPT ? ", kept" : "");
+}
+
+/* ------------------------------------------------------------------ time */
+
+static int64_t left_ns(const struct tuner *tuner)
+{
+    return tuner->deadline_ns - ks_clock_ns(CLOCK_MONOTONIC);
+}
+
+static bool is_cancelled(const struct tuner *tuner)
+{
+    return tuner->options->is_cancelled && tuner->options->is_cancelled(tuner->options->user);
+}
+
+/* False when there is no time for another process, or nobody wants one. */
+static bool may_go_on(struct tuner *tuner)
+{
+    if (is_cancelled(tuner)) {
+        tuner->tuning->end = KS_TUNING_INTERRUPTED;
+        return false;
+    }
+    if (left_ns(tuner) <= 0) {
+        tuner->tuning->end = KS_TUNING_OUT_OF_TIME;
+        return false;
+    }
+    return true;
+}
+
+/* Nothing is tried: the script is compared with itself. */
+static bool is_alone(const struct tuner *tuner)
+{
+    return tuner->options->what && strcmp(tuner->options->what, "none") == 0;
+}
+
+static struct ks_tune_limits limits_of(const struct tuner *tuner, bool is_apart)
+{
+    int64_t half_ns = left_ns(tuner) / 2;
+    int64_t share_ns = left_ns(tuner) / TRIALS_IN_BUDGET;
+    int64_t least_ns = TRIAL_SECONDS_MIN * SECOND_NS;
+    int64_t most_ns = TRIAL_SECONDS_MAX * SECOND_NS;
+    share_ns = share_ns < least_ns ? least_ns : share_ns > most_ns ? most_ns : share_ns;
+    return (struct ks_tune_limits){.budget_ns = is_alone(tuner) ? half_ns : share_ns,
+                                   .rounds_max = is_alone(tuner) ? ROUNDS_ALONE : ROUNDS_USUAL,
+                                   .is_apart = is_apart};
+}
+
+static int64_t warm_timeout_ns(const struct tuner *tuner)
+{
+    int64_t most_ns = WARM_TIMEOUT_S * SECOND_NS;
+    int64_t least_ns = WARM_SECONDS_MIN * SECOND_NS;
+    int64_t left = left_ns(tuner);
+    return left < least_ns ? least_ns : left < most_ns ? left : most_ns;
+}
+
+/* ------------------------------------------------------------------ beginning */
+
+static enum ks_status prepare(struct tuner *tuner, struct ks_err *err)
+{
+    const struct ks_tune_options *options = tuner->options;
+    struct ks_tune_command *command = &tuner->command;
+    char hook_dir[KS_LAUNCH_PATH_SIZE];
+    const char *temporary = getenv("TMPDIR");
+    if (options->what) {
+        KS_TRY(ks_search_check(options->what, err));
+    }
+    KS_TRY(ks_hook_dir_find(hook_dir, err));
+    KS_TRY(ks_hook_dir_python_path(hook_dir, &command->python_path, err));
+    KS_TRY(ks_command_line_init(&command->line, options->words, options->word_count, err));
+    if (!realpath(options->out_dir, command->out_dir)) {
+        return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot use folder: path=\"%.120s\", %s",
+                       options->out_dir, strerror(errno));
+    }
+    /* The path of a socket is short, and that of a run's folder need not be. */
+    int len = snprintf(command->socket_dir, sizeof(command->socket_dir), "%s/kscope-tune-XXXXXX",
+                       temporary && *temporary ? temporary : "/tmp");
+    if (len < 0 || (size_t)len >= sizeof(command->socket_dir) || !mkdtemp(command->socket_dir)) {
+        command->socket_dir[0] = '\0';
+        return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot make a folder for sockets: %s",
+                       strerror(errno));
+    }
+    command->step_mark = options->step_mark;
+    command->is_cancelled = options->is_cancelled;
+    command->user = options->user;
+    return KS_OK;
+}
+
+static void describe(struct tuner *tuner)
+{
+    const struct ks_tune_options *options = tuner->options;
+    char *out = tuner->tuning->script;
+    for (size_t i = 0; i < options->word_count; i++) {
+        size_t used = strlen(out);
+        snprintf(out + used, sizeof(tuner->tuning->script) - used, "%s%s", i ? " " : "",
+                 options->words[i]);
+    }
+}
+
+/* Starts a process and warms it up. */
+static enum ks_status start(struct tuner *tuner, struct ks_tune_process *process, const char *name,
+                            const struct ks_setting *setting, enum ks_tune_event *event,
+                            struct ks_err *err)
+{
+    tuner->started++;
+    KS_TRY(ks_tune_process_start(process, &tuner->command, name, setting, err));
+    *event = ks_tune_process_warm(process, warm_timeout_ns(tuner));
+    return KS_OK;
+}
+
+/* Why the script cannot be tuned, from how its first process came out. */
+static enum ks_status refuse(const struct tuner *tuner, enum ks_tune_event event,
+                             struct ks_err *err)
+{
+    const struct ks_tune_process *process = tuner->original;
+    const char *out = tuner->options->out_dir;
+    switch (event) {
+    case KS_TUNE_CANCELLED:
+        return ks_fail(err, KS_ERR_CANCELLED, KS_NO_OFFSET,
+                       "Interrupted before anything was known");
+    case KS_TUNE_DIED:
+        return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                       "Cannot tune: the script fails as it is, %.140s (%.40s/original.log)",
+                       process->reason, out);
+    case KS_TUNE_LATE:
+        return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                       "Cannot tune: %d steps were not there after %d s", WARM_STEPS,
+                       WARM_TIMEOUT_S);
+    case KS_TUNE_OVER:
+        if (!process->has_spoken) {
+            return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                           "Cannot tune: no Python process imported torch with our start-up hook "
+                           "(python -S, -I and -E leave it out)");
+        }
+        return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                       process->total_steps > 0
+                           ? "Cannot tune: the script ends after %lld steps, too few to time them"
+                           : "Cannot tune: %lld steps were found: no optimizer, loader or model of "
+                             "torch is called again and again",
+                       (long long)process->total_steps);
+    case KS_TUNE_BLOCK: break;
+    }
+    return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                   "Cannot tune: several processes train together (ranks=%s)",
+                   ks_script_facts_get(&process->facts, "ranks"));
+}
+
+static enum ks_status begin_original(struct tuner *tuner, struct ks_err *err)
+{
+    enum ks_tune_event event;
+    say(tuner, "the script as it is, with the same seeds as all others");
+    KS_TRY(start(tuner, tuner->original, "original", &tuner->base, &event, err));
+    if (event != KS_TUNE_BLOCK || ks_script_facts_number(&tuner->original->facts, "ranks") > 1) {
+        return refuse(tuner, event, err);
+    }
+    tuner->facts = tuner->original->facts;
+    snprintf(tuner->tuning->torch, sizeof(tuner->tuning->torch), "%.60s",
+             ks_script_facts_get(&tuner->facts, "torch"));
+    snprintf(tuner->tuning->device, sizeof(tuner->tuning->device), "%.60s",
+             ks_script_facts_get(&tuner->facts, "device"));
+    return KS_OK;
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+static double tolerance_of(const struct tuner *tuner, const struct ks_setting *setting)
+{
+    double tolerance = ks_change_tolerance(ks_setting_change(setting, &tuner->facts));
+    double noise = NOISE_FACTOR * tuner->tuning->noise;
+    return noise > tolerance ? noise : tolerance;
+}
+
+/* True when the process' numbers are those of the original, as far as they may be. */
+static bool check_numbers(const struct tuner *tuner, const struct ks_tune_process *process,
+                          struct ks_tuning_try *out)
+{
+    struct ks_numbers_difference difference =
+        ks_run_numbers_compare(&tuner->numbers, &process->numbers);
+    out->tolerance = tolerance_of(tuner, &process->setting);
+    out->difference = difference.value;
+    if (!(difference.value > out->tolerance)) { /* also where there is nothing to compare */
+        return true;
+    }
+    snprintf(out->reason, sizeof(out->reason), "%s %zu is %.6g and was %.6g",
+             ks_number_kind_name(difference.kind), difference.step + 1, difference.after,
+             difference.before);
+    return false;
+}
+
+/* A second process of the same setting: how far apart two runs alike are, in numbers and time. */
+static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
+{
+    struct ks_tuning *tuning = tuner->tuning;
+    struct ks_tuning_try *try = &tuning->tries[tuning->try_count];
+    enum ks_tune_event event;
+    enum ks_tune_outcome outcome;
+    KS_TRY(start(tuner, tuner->best, "again", &tuner->base, &event, err));
+    if (event != KS_TUNE_BLOCK) {
+        return event == KS_TUNE_CANCELLED
+                   ? refuse(tuner, event, err)
+                   : ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                             "Cannot tune: the script ran once and then did not, %.160s",
+                             tuner->best->reason);
+    }
+    struct ks_tune_limits limits = limits_of(tuner, false);
+    limits.rounds_max = is_alone(tuner) ? limits.rounds_max : ROUNDS_OF_TWIN;
+    KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, try, &outcome, err));
+    if (outcome != KS_TUNE_TIMED) {
+        const struct ks_tune_process *failed =
+            outcome == KS_TUNE_FIRST_FAILED ? tuner->original : tuner->best;
+        return outcome == KS_TUNE_STOPPED ? refuse(tuner, KS_TUNE_CANCELLED, err)
+                                          : ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                                                    "Cannot tune: %.200s", failed->reason);
+    }
+    tuner->numbers = tuner->original->numbers;
+    struct ks_numbers_difference difference =
+        ks_run_numbers_compare(&tuner->numbers, &tuner->best->numbers);
+    tuning->noise = isfinite(difference.value) ? difference.value : 0.0;
+    tuning->is_deterministic = !(difference.value > 0.0);
+    try->difference = difference.value;
+    try->fate = KS_TUNING_NOT_FASTER;
+    snprintf(try->reason, sizeof(try->reason), "%s", words_of(try->verdict));
+    if (difference.compared == 0) {
+        say(tuner, "there are no losses or outputs by which results could be compared");
+    }
+    tuning->try_count++;
+    say_try(tuner, try);
+    if (!tuning->is_deterministic) {
+        say(tuner, "two runs alike differ by %.2g: changes may differ by %d times as much",
+            tuning->noise, NOISE_FACTOR);
+    }
+    return KS_OK;
+}
+
+/* ------------------------------------------------------------------ one change */
+
+static bool is_out_of_memory(const struct ks_tune_process *process)
+{
+    const char *reason = process->reason;
+    return strstr(reason, "out of memory") || strstr(reason, "OutOfMemory") ||
+           strstr(reason, "MemoryError") || strstr(reason, "signal 9");
+}
+
+/* Starts the candidate; where there is no room beside the others, these end first. */
+static enum ks_status start_candidate(struct tuner *tuner, const struct ks_setting *setting,
+                                      bool *is_apart, enum ks_tune_event *event, struct ks_err *err)
+{
+    char name[KS_TUNE_NAME_SIZE];
+    snprintf(name, sizeof(name), "try%zu", tuner->tuning->try_count);
+    KS_TRY(start(tuner, tuner->candidate, name, setting, event, err));
+    *is_apart = *event == KS_TUNE_DIED && is_out_of_memory(tuner->candidate);
+    if (*is_apart) {
+        ks_tune_process_end(tuner->original);
+        ks_tune_process_end(tuner->best);
+        say(tuner, "there is no room for several of these processes: one after the other");
+        KS_TRY(start(tuner, tuner->candidate, name, setting, event, err));
+    }
+    return KS_OK;
+}
+
+static bool is_smaller(const struct ks_tuning_try *try)
+{
+    return try->verdict == KS_TRIAL_NO_DIFFERENCE && try->before_gpu_bytes > 0 &&
+           (double)try->after_gpu_bytes < (1.0 - SMALLER_SHARE) * (double)try->before_gpu_bytes;
+}
+
+static void judge(struct tuner *tuner, struct ks_tuning_try *try)
+{
+    if (tuner->candidate->refused[0]) {
+        try->fate = KS_TUNING_REFUSED;
+        snprintf(try->reason, sizeof(try->reason), "%s", tuner->candidate->refused);
+    } else if (!check_numbers(tuner, tuner->candidate, try)) {
+        try->fate = KS_TUNING_WRONG;
+    } else if (try->verdict == KS_TRIAL_FASTER) {
+        try->fate = KS_TUNING_KEPT;
+        snprintf(try->reason, sizeof(try->reason), "faster");
+    } else if (is_smaller(try)) {
+        try->fate = KS_TUNING_KEPT;
+        snprintf(try->reason, sizeof(try->reason), "as fast, with less memory");
+    } else {
+        try->fate = KS_TUNING_NOT_FASTER;
+        snprintf(try->reason, sizeof(try->reason), "%s", words_of(try->verdict));
+    }
+}
+
+static void note_failure(struct ks_tuning_try *try, const char *reason)
+{
+    try->fate = KS_TUNING_FAILED;
+    snprintf(try->reason, sizeof(try->reason), "%s", reason);
+}
+
+/* It looks as if it were faster, but times vary too much to say so. */
+static bool is_promising(const struct ks_tuning_try *try)
+{
+    return try->verdict == KS_TRIAL_CANNOT_TELL && try->ratio.value < PROMISING_RATIO;
+}
+
+/* Times the candidate beside the best one; longer when that may be worth it. */
+static enum ks_status time_candidate(struct tuner *tuner, bool is_apart, struct ks_tuning_try *try,
+                                     struct ks_err *err)
+{
+    enum ks_tune_outcome outcome;
+    struct ks_tune_limits limits = limits_of(tuner, is_apart);
+    KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, &limits, try, &outcome, err));
+    if (outcome == KS_TUNE_TIMED && is_promising(try) && !is_apart && left_ns(tuner) > 0) {
+        limits.rounds_max *= SECOND_LOOK;
+        limits.budget_ns *= SECOND_LOOK;
+        KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, &limits, try, &outcome, err));
+    }
+    if (outcome == KS_TUNE_TIMED) {
+        judge(tuner, try);
+    } else if (outcome == KS_TUNE_FIRST_FAILED) {
+        note_failure(try, tuner->best->reason);
+    } else {
+        note_failure(try, outcome == KS_TUNE_STOPPED ? "interrupted" : tuner->candidate->reason);
+    }
+    return KS_OK;
+}
+
+static void keep_candidate(struct tuner *tuner)
+{
+    struct ks_tune_process *before = tuner->best;
+    tuner->best = tuner->candidate;
+    tuner->candidate = before;
+    tuner->kept = tuner->best->setting;
+}
+
+static enum ks_status try_change(struct tuner *tuner, const char *word, struct ks_err *err)
+{
+    struct ks_tuning *tuning = tuner->tuning;
+    struct ks_tuning_try *try = &tuning->tries[tuning->try_count];
+    struct ks_setting setting = tuner->kept;
+    enum ks_tune_event event = KS_TUNE_DIED;
+    bool is_apart = false;
+    *try = (struct ks_tuning_try){.difference = (double)NAN, .verdict = KS_TRIAL_CANNOT_TELL};
+    snprintf(try->change, sizeof(try->change), "%s", word);
+    if (!ks_setting_set_word(&setting, ks_str_from(word))) {
+        note_failure(try, "the setting gets too long");
+    } else {
+        KS_TRY(start_candidate(tuner, &setting, &is_apart, &event, err));
+        if (event != KS_TUNE_BLOCK) {
+            note_failure(try, event == KS_TUNE_OVER        ? "the script ended early"
+                              : event == KS_TUNE_CANCELLED ? "interrupted"
+                                                           : tuner->candidate->reason);
+        } else if (tuner->candidate->refused[0]) {
+            judge(tuner, try);
+        } else if (!check_numbers(tuner, tuner->candidate, try)) {
+            try->fate = KS_TUNING_WRONG; /* not worth to be timed */
+        } else {
+            KS_TRY(time_candidate(tuner, is_apart, try, err));
+        }
+    }
+    if (try->fate == KS_TUNING_KEPT) {
+        keep_candidate(tuner);
+    }
+    ks_tune_process_end(tuner->candidate);
+    ks_search_told(&tuner->search, try->fate, try->verdict);
+    if (!is_cancelled(tuner)) {
+        tuning->try_count++;
+        say_try(tuner, try);
+    }
+    return KS_OK;
+}
+
+/* ------------------------------------------------------------------ what is left alone */
+
+static void leave(struct ks_tuning *tuning, const char *id, bool is_finding, const char *reason)
+{
+    if (tuning->left_count < KS_TUNING_LEFT_MAX) {
+        struct ks_tuning_left *left = &tuning->left[tuning->left_count++];
+        snprintf(left->id, sizeof(left->id), "%s", id);
+        snprintf(left->reason, sizeof(left->reason), "%s", reason);
+        left->is_finding = is_finding;
+    }
+}
+
+static void list_left(struct tuner *tuner)
+{
+    for (size_t i = 0; i < tuner->advice.count; i++) {
+        const char *why = ks_not_tunable(tuner->advice.ids[i]);
+        if (why) {
+            leave(tuner->tuning, tuner->advice.ids[i], true, why);
+        }
+    }
+    for (size_t i = 0; i < KS_KNOB_COUNT; i++) {
+        const char *why = ks_search_why_left(&tuner->search, (enum ks_knob_id)i);
+        if (why) {
+            leave(tuner->tuning, ks_knobs[i].name, false, why);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static int64_t memory_available(void)
+{
+    char text[4096];
+    long long kib = 0;
+    const char *line = ks_proc_read_text("/proc/meminfo", text, sizeof(text))
+                           ? strstr(text, "MemAvailable:")
+                           : NULL;
+    return line && sscanf(line, "MemAvailable: %lld", &kib) == 1 ? kib * 1024 : 0;
+}
+
+/* A worker takes a part of what the script takes; all of them half of what is free. */
+static int64_t workers_max(const struct tuner *tuner)
+{
+    int64_t of_one = tuner->original->bytes / 4;
+    return of_one > 0 ? memory_available() / 2 / of_one : 0;
+}
+
+static enum ks_status search_settings(struct tuner *tuner, struct ks_err *err)
+{
+    char word[KS_TUNING_NAME_SIZE];
+    char epoch[24];
+    snprintf(epoch, sizeof(epoch), "%lld", (long long)tuner->original->epoch_steps);
+    ks_script_facts_add(&tuner->facts, "epoch_steps", epoch);
+    struct ks_search_options options = {.facts = &tuner->facts,
+                                        .what = tuner->options->what,
+                                        .finding_ids = tuner->advice.ids,
+                                        .finding_count = tuner->advice.count,
+                                        .workers_max = workers_max(tuner)};
+    ks_search_init(&tuner->search, &options);
+    list_left(tuner);
+    while (tuner->tuning->try_count < KS_TUNING_TRIES_MAX && may_go_on(tuner) &&
+           ks_search_next(&tuner->search, &tuner->kept, word)) {
+        KS_TRY(try_change(tuner, word, err));
+    }
+    return KS_OK;
+}
+
+/* All that was kept, beside the script as it is. */
+static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
+{
+    struct ks_tuning *tuning = tuner->tuning;
+    struct ks_tuning_try *whole = &tuning->whole;
+    enum ks_tune_outcome outcome;
+    if (strcmp(tuner->kept.text, tuner->base.text) == 0) {
+        *whole = tuning->tries[0];
+        return KS_OK;
+    }
+    if (is_cancelled(tuner)) {
+        note_failure(whole, "interrupted");
+        return KS_OK;
+    }
+    bool is_apart = tuner->original->pid == 0 && tuner->original->total_steps == 0;
+    *whole = (struct ks_tuning_try){.difference = (double)NAN};
+    struct ks_tune_limits limits = limits_of(tuner, is_apart);
+    if (limits.budget_ns < WHOLE_SECONDS_MIN * SECOND_NS) {
+        limits.budget_ns =
+            WHOLE_SECONDS_MIN * SECOND_NS; /* what all was for, also when time is up */
+    }
+    KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, whole, &outcome, err));
+    if (outcome != KS_TUNE_TIMED) {
+        note_failure(whole, outcome == KS_TUNE_FIRST_FAILED    ? tuner->original->reason
+                            : outcome == KS_TUNE_SECOND_FAILED ? tuner->best->reason
+                                                               : "interrupted");
+        return KS_OK;
+    }
+    bool is_right = check_numbers(tuner, tuner->best, whole);
+    whole->fate = !is_right                           ? KS_TUNING_WRONG
+                  : whole->verdict == KS_TRIAL_FASTER ? KS_TUNING_KEPT
+                                                      : KS_TUNING_NOT_FASTER;
+    return KS_OK;
+}
+
+static enum ks_status tune(struct tuner *tuner, struct ks_err *err)
+{
+    KS_TRY(prepare(tuner, err));
+    describe(tuner);
+    KS_TRY(ks_tune_advice_get(tuner->options, &tuner->advice, err));
+    snprintf(tuner->tuning->advice, sizeof(tuner->tuning->advice), "%s", tuner->advice.reason);
+    if (tuner->advice.count > 0) {
+        say(tuner, "a recorded window shows %s%s%s", tuner->advice.ids[0],
+            tuner->advice.count > 1 ? ", " : "",
+            tuner->advice.count > 1 ? tuner->advice.ids[1] : "");
+    }
+    KS_TRY(begin_original(tuner, err));
+    KS_TRY(begin_twin(tuner, err));
+    KS_TRY(search_settings(tuner, err));
+    KS_TRY(compare_whole(tuner, err));
+    snprintf(tuner->tuning->setting, sizeof(tuner->tuning->setting), "%s", tuner->kept.text);
+    return KS_OK;
+}
+
+static void release(struct tuner *tuner)
+{
+    for (size_t i = 0; i < 3; i++) {
+        ks_tune_process_end(&tuner->processes[i]);
+    }
+    if (tuner->command.socket_dir[0]) {
+        (void)rmdir(tuner->command.socket_dir);
+    }
+    ks_command_line_release(&tuner->command.line);
+    ks_free(tuner->command.python_path);
+    ks_free(tuner);
+}
+
+enum ks_status ks_tune_run(const struct ks_tune_options *options, struct ks_tuning *tuning,
+                           struct ks_err *err)
+{
+    struct tuner *tuner = ks_alloc(1, sizeof(*tuner));
+    if (!tuner) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot tune: no memory");
+    }
+    *tuning = (struct ks_tuning){0};
+    tuner->options = options;
+    tuner->tuning = tuning;
+    tuner->original = &tuner->processes[0];
+    tuner->best = &tuner->processes[1];
+    tuner->candidate = &tuner->processes[2];
+    tuner->began_ns = ks_clock_ns(CLOCK_MONOTONIC);
+    uint32_t seconds = options->seconds_max ? options->seconds_max : SECONDS_DEFAULT;
+    tuner->deadline_ns = tuner->began_ns + seconds * SECOND_NS;
+    enum ks_status status = KS_OK;
+    if (options->base) {
+        snprintf(tuner->base.text, sizeof(tuner->base.text), "%s", options->base);
+        tuner->kept = tuner->base;
+    }
+    status = tune(tuner, err);
+    tuning->processes = tuner->started;
+    tuning->seconds = (double)(ks_clock_ns(CLOCK_MONOTONIC) - tuner->began_ns) / 1e9;
+    release(tuner);
+    return status;
+}

@@ -1,0 +1,15 @@
+from kinetoscope.hf.benchmarker import TransformersBenchmarker as TransformersBenchmarker
+from kinetoscope.hf.benchmarker import benchmark_model_variants as benchmark_model_variants
+from kinetoscope.hf.diffusion import profile_diffusion_pipeline as profile_diffusion_pipeline
+from kinetoscope.hf.fine_tuning import profile_fine_tuning as profile_fine_tuning
+from kinetoscope.hf.generation import profile_generation as profile_generation
+from kinetoscope.hf.hooks import TransformersProfilingHooks as TransformersProfilingHooks
+from kinetoscope.hf.inference import profile_inference_performance as profile_inference_performance
+from kinetoscope.hf.inference_options import compare_inference_options as compare_inference_options
+from kinetoscope.hf.loading import load_model_with_profiling as load_model_with_profiling
+from kinetoscope.hf.memory_estimate import estimate_memory as estimate_memory
+from kinetoscope.hf.memory_snapshots import TransformersMemoryProfiler as TransformersMemoryProfiler
+from kinetoscope.hf.peft_tuning import profile_peft_fine_tuning as profile_peft_fine_tuning
+from kinetoscope.hf.pipelines import profile_pipeline as profile_pipeline
+from kinetoscope.hf.tokenizing import profile_tokenizer_performance as profile_tokenizer_performance
+from kinetoscope.hf.trainer_callback import KinetoscopeCallback as KinetoscopeCallback

@@ -1,0 +1,54 @@
+"""Times variants of one piece of work in turn: what a Trial of the library says, by name."""
+
+from kinetoscope._engine import Trial
+from kinetoscope.hf import measuring
+
+SECONDS, ROUNDS = 10.0, 60
+
+
+def time_in_turn(calls, device, seconds=SECONDS, rounds=ROUNDS):
+    """calls: {name: function}; the first is what the others are compared with.
+
+    ({name: {avg_time, std_time, median_time, interval {low, high} (of the median), rounds, speedup,
+    speedup_low, speedup_high, verdict}}, {name: why it was not timed to the end}). Times are
+    seconds; speedup is the first one's time over that of this one, None for the first.
+    """
+    names, failures = list(calls), {}
+    trial = Trial(len(names), seconds=seconds, rounds=rounds)
+    for variant in trial:
+        name = names[variant]
+        began_ns = measuring.now_ns(device)
+        try:
+            calls[name]()
+        except RuntimeError as failure:  # out of memory, or a kernel that is missing
+            failures[name] = f"{type(failure).__name__}: {failure}"
+            trial.drop(variant)
+            if variant == 0:
+                break  # nothing is left to compare with
+            continue
+        trial.add(variant, max(measuring.now_ns(device) - began_ns, 1))
+    rows = {name: _row(trial, at) for at, name in enumerate(names) if name not in failures}
+    return rows, failures
+
+
+def _row(trial, variant):
+    summary = trial.summary(variant)
+    compared = trial.compare(0, variant) if variant else {}
+    return {
+        "avg_time": _in_seconds(summary["mean_ns"]),
+        "std_time": _in_seconds(summary["std_ns"]),
+        "median_time": _in_seconds(summary["median_ns"]),
+        "interval": {
+            "low": _in_seconds(summary["low_ns"]),
+            "high": _in_seconds(summary["high_ns"]),
+        },
+        "rounds": summary["rounds"],
+        **{key: compared.get(key) for key in _COMPARED},
+    }
+
+
+_COMPARED = ("speedup", "speedup_low", "speedup_high", "verdict")
+
+
+def _in_seconds(ns):
+    return None if ns is None else ns / 1e9

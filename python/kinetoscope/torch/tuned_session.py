@@ -1,0 +1,319 @@
+"""One process of a `kscope tune`: applies a setting, and runs its steps in blocks on command.
+
+It speaks with the tuner through a socket, a line a message (docs/tuning.md, "The protocol"). At the
+end of a block the devices are synchronised, the time is told, and the process stands still until it
+is told to go on; the tuner stops the whole process group meanwhile, so that workers of loaders get
+no further either. So the blocks of two processes can be timed in turn, and neither disturbs the
+other. Numbers are told as they are: the tuner judges.
+"""
+
+import functools
+import os
+import random
+import socket
+import sys
+import threading
+from time import perf_counter_ns
+
+from kinetoscope.torch.step_finder import LOADER, OPTIMIZER, StepFinder
+from kinetoscope.torch.tuned_numbers import RunNumbers
+from kinetoscope.torch.tuned_settings import (
+    TunedSettings,
+    optimizer_can_fuse,
+    settings_of_environment,
+)
+
+SEED = 20  # any number will do, as long as all processes of a tuning have it
+WARM_STEPS = 8
+WARM_STEPS_MIN = 4
+WARM_NS_MAX = 20_000_000_000  # slow steps: no more than WARM_STEPS_MIN of them
+STATUS_NOBODY_LISTENS = 75
+
+
+def _entry_point(method):
+    @functools.wraps(method)
+    def guarded(session, *args):
+        try:
+            return method(session, *args)
+        except Exception as failure:
+            return session.fail(failure)
+
+    return guarded
+
+
+class _ThreadCalls(threading.local):
+    depth = 0  # inside calls of an optimizer's `step`
+    is_step_over = False
+    stepped_count = 0
+
+
+class TunedSession:
+    """Stands where the Recorder stands in a `kscope run`: the same hooks tell it of steps."""
+
+    loader_meter = None  # of the Recorder alone
+    wants_outputs = True
+
+    def __init__(self, torch):
+        self._torch = torch
+        self._path = os.environ["KSCOPE_TUNE"]
+        self.mark_name = os.environ.get("KSCOPE_STEP_MARK") or None
+        self._is_off = _is_worker()
+        self._socket = None
+        self._lines = None
+        self._refused = []
+        self._finder = StepFinder(self.mark_name, _is_loader_worker(torch))
+        self._restarts = 0
+        self._calls = _ThreadCalls()
+        self._step_count = 0
+        self._block_steps = 0
+        self._block_goal = None  # None: warming up
+        self._began_ns = perf_counter_ns()
+        self._epochs = []  # steps at whose end the loader had no more
+        self._optimizer = None
+        self.modules = None  # the ModuleWatcher
+        self.numbers = RunNumbers(torch)
+        settings = settings_of_environment()
+        self.settings = TunedSettings(torch, settings, self.refuse)
+        compiler = getattr(torch, "compiler", None)
+        mark_step = getattr(compiler, "cudagraph_mark_step_begin", None)
+        self._mark_step = mark_step if "compile" in settings else None
+
+    def install(self):
+        self.settings.install()
+        if self._is_off:
+            return
+        self._seed()
+        self.numbers.install(self.settings.model.scaler)
+        self.settings.loaders.watch_random()
+
+    def refuse(self, name, why):
+        """A setting that cannot be applied; told with the first block."""
+        line = f"refuse {name} {_one_line(why)}"
+        if line not in self._refused:
+            self._refused.append(line)
+
+    # ---------------------------------------------------------------- called by the hooks
+
+    @_entry_point
+    def heard(self, source, key=None, dur_ns=0):
+        if self._is_off:
+            return
+        if source is LOADER:
+            self.settings.loaders.asked(key)
+        if self._is_step_end(source, key, dur_ns):
+            self._end_step()
+
+    @_entry_point
+    def epoch_ended(self, key):
+        if not self._is_off and len(self._epochs) < 64:
+            self._epochs.append(self._step_count)
+
+    @_entry_point
+    def saw_output(self, output):
+        """Of an outermost module, in a program without an optimizer."""
+        if not self._is_off and not self._finder.has_optimizer:
+            self.numbers.see_output(output)
+
+    @_entry_point
+    def optimizer_made(self):
+        self._finder.has_optimizer = True
+        if self.modules is not None:
+            self.modules.end()
+
+    @_entry_point
+    def optimizer_called(self):
+        self._calls.depth += 1
+
+    @_entry_point
+    def optimizer_stepped(self, optimizer):
+        calls = self._calls
+        calls.stepped_count += 1
+        self._finder.has_optimizer = True
+        if self._is_off or not self._is_step_end(OPTIMIZER, optimizer, 0):
+            return
+        self._optimizer = optimizer
+        if calls.depth > 0:
+            calls.is_step_over = True
+        else:
+            self._end_step()
+
+    @_entry_point
+    def optimizer_returned(self):
+        calls = self._calls
+        calls.depth = max(calls.depth - 1, 0)
+        if calls.is_step_over and calls.depth == 0:
+            calls.is_step_over = False
+            if not self._is_off:
+                self._end_step()
+
+    @property
+    def stepped_count(self):
+        return self._calls.stepped_count
+
+    def after_fork(self):
+        """Children have no steps, and the socket is not theirs."""
+        self._is_off = True
+        self._socket = None
+
+    @_entry_point
+    def at_exit(self):
+        """Also of a process that had too few steps to be waited for, or none."""
+        if self._is_off:
+            return
+        if self._socket is None:
+            self._connect()
+        self._say([f"over {self._step_count}"])
+
+    def fail(self, failure):
+        self._is_off = True
+        try:
+            self._say([f"failed {_one_line(repr(failure))}"])
+        except Exception:  # noqa: S110 - nobody is there to be told
+            pass
+
+    # ---------------------------------------------------------------- blocks
+
+    def _is_step_end(self, source, key, dur_ns):
+        finder = self._finder
+        is_end = finder.is_step_end(source, key, dur_ns)
+        if finder.restarts != self._restarts:
+            self._restarts = finder.restarts
+            self._begin_again()
+        return is_end
+
+    def _begin_again(self):
+        """What counted as a step until now was none."""
+        if self._socket is not None:
+            raise RuntimeError("the steps of the script changed while they were timed")
+        self._step_count = self._block_steps = 0
+        self._began_ns = perf_counter_ns()
+
+    def _end_step(self):
+        self._step_count += 1
+        self._block_steps += 1
+        if self._mark_step is not None:
+            self._mark_step()
+        if self._block_goal is None:
+            self._warm_up()
+        elif self._block_steps >= self._block_goal:
+            self._close_block([])
+
+    def _warm_up(self):
+        is_slow = perf_counter_ns() - self._began_ns > WARM_NS_MAX
+        if self._block_steps >= (WARM_STEPS_MIN if is_slow else WARM_STEPS):
+            self._connect()
+            self._close_block([f"fact {k} {v}" for k, v in self._facts().items()])
+
+    def _close_block(self, lines):
+        """Tells of the block and stands still until the next one is wanted."""
+        torch = self._torch
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+            lines.append(f"memory {torch.cuda.max_memory_allocated()}")
+        dur_ns = perf_counter_ns() - self._began_ns
+        lines += self._refused
+        self._refused = []
+        lines += [f"{kind} {number}" for kind, number in self.numbers.drain()]
+        lines += [f"epoch {step}" for step in self._epochs]
+        self._epochs = []
+        self._say([*lines, f"block {self._block_steps} {dur_ns}"])
+        self._block_goal = self._wait_for_go()
+        self._block_steps = 0
+        self._began_ns = perf_counter_ns()
+
+    def _wait_for_go(self):
+        words = self._lines.readline().split()
+        if len(words) != 2 or words[0] != "go":
+            os._exit(STATUS_NOBODY_LISTENS)  # the tuner has gone, and this run is of no other use
+        return int(words[1])
+
+    # ---------------------------------------------------------------- the socket
+
+    def _connect(self):
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(self._path)
+        self._lines = self._socket.makefile("r", encoding="ascii", newline="\n")
+        self._say([f"hello {os.getpid()}"])
+
+    def _say(self, lines):
+        self._socket.sendall("".join(f"{line}\n" for line in lines).encode("ascii", "replace"))
+
+    # ---------------------------------------------------------------- facts
+
+    def _facts(self):
+        torch, settings = self._torch, self.settings
+        facts = {
+            "torch": torch.__version__,
+            "source": self._finder.source_name,
+            "cores": len(os.sched_getaffinity(0)),
+            "threads": torch.get_num_threads(),
+            "ranks": _world_size(torch),
+            "tf32": _asked(lambda: torch.get_float32_matmul_precision() != "highest", 0),
+            "benchmark": _asked(lambda: torch.backends.cudnn.benchmark, 0),
+            "flash": _asked(torch.backends.cuda.flash_sdp_enabled, 1),
+            "efficient": _asked(torch.backends.cuda.mem_efficient_sdp_enabled, 1),
+            **settings.model.facts(),
+            **settings.loaders.facts(),
+            **self._optimizer_facts(),
+        }
+        entry = sys.modules.get("kinetoscope.tune.entry")
+        knobs = entry.knobs() if entry is not None and hasattr(entry, "knobs") else {}
+        for name, (choices, exact) in knobs.items():
+            facts[f"entry.{name}"] = f"{len(choices)} {int(exact)} " + " ".join(
+                _one_line(repr(choice)).replace(" ", "") for choice in choices
+            )
+        return facts
+
+    def _optimizer_facts(self):
+        optimizer = self._optimizer
+        if optimizer is None:
+            return {"optimizer": "none"}
+        optimizer = getattr(optimizer, "optimizer", optimizer)  # what Accelerate wraps
+        groups = optimizer.param_groups
+        return {
+            "optimizer": type(optimizer).__name__,
+            "fusable": int(optimizer_can_fuse(self._torch, optimizer)),
+            "fused": int(any(bool(group.get("fused")) for group in groups)),
+            "foreach": int(any(group.get("foreach") is False for group in groups)),
+            "tensors": sum(len(group["params"]) for group in groups),
+        }
+
+    def _seed(self):
+        """A script that seeds itself does so after us."""
+        random.seed(SEED)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed(SEED)
+        self._torch.manual_seed(SEED)
+
+
+def _asked(question, otherwise):
+    """A switch of torch as 0 or 1; some raise when a script has set them in the old way and in the
+    new one, and old releases lack some."""
+    try:
+        return int(question())
+    except (AttributeError, RuntimeError):
+        return otherwise
+
+
+def _one_line(text):
+    return " ".join(str(text).split())[:300]
+
+
+def _is_worker():
+    """Of multiprocessing: workers of loaders that are spawned import torch, too."""
+    import multiprocessing
+
+    process = multiprocessing.current_process()
+    return process.name != "MainProcess" or getattr(process, "_inheriting", False)
+
+
+def _is_loader_worker(torch):
+    return lambda: torch.utils.data.get_worker_info() is not None
+
+
+def _world_size(torch):
+    distributed = getattr(torch, "distributed", None)
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_world_size()
+    return 1

@@ -1,0 +1,6 @@
+from typing import TypeVar
+
+_Choice = TypeVar("_Choice")
+
+def entry(name: str, *choices: _Choice, exact: bool = True) -> _Choice: ...
+def knobs() -> dict[str, tuple[tuple[object, ...], bool]]: ...

@@ -1,0 +1,243 @@
+"""Goal: `kscope tune` keeps what is faster, rejects what is wrong and says why, and refuses scripts
+that it cannot tune. Method: small scripts whose best setting, and whose wrong ones, are planted."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
+SCHEMA = json.loads((ROOT / "docs" / "tune.schema.json").read_text())
+TIMEOUT_S = 240
+
+# A knob that helps, one that changes results and one that does nothing; fp16 overflows; and what is
+# compiled is planted to be wrong. Backend eager, because compilers for C++ take their time.
+FAULTY = """
+    import time
+    import torch
+    from torch import nn
+    from kinetoscope.tune.entry import entry
+
+    compile_in_place = nn.Module.compile
+    nn.Module.compile = lambda module, **_: compile_in_place(module, backend="eager")
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 1)
+
+        def forward(self, x):
+            if torch.compiler.is_compiling():
+                x = x * 1.25
+            return self.second(self.first(x * 1e6) / 1e6)
+
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    wait_ms, scale = entry("wait", 20, 4), entry("scale", 1.0, 1.5)
+    for _ in range(20000):
+        time.sleep(wait_ms / 1e3)
+        loss = model(torch.randn(8, 32)).square().mean() * scale
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+# Waits for a disk: workers wait at the same time.
+STARVED = """
+    import time
+    import torch
+    from torch.utils.data import DataLoader
+
+    class Remote(torch.utils.data.Dataset):
+        def __len__(self):
+            return 100_000
+
+        def __getitem__(self, index):
+            time.sleep(0.004)
+            return torch.full((8,), index / 1e5)
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    loader = DataLoader(Remote(), 8, shuffle=True)
+    print("workers", loader.num_workers, flush=True)
+    for number, batch in enumerate(loader):
+        loss = model(batch).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if number == STEPS:
+            break
+"""
+
+
+def environment():
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("KSCOPE_")}
+    ours = {"KSCOPE_PYTHON": sys.executable, "KSCOPE_PYTHON_DIR": str(ROOT / "python")}
+    return {**kept, **ours, "OMP_NUM_THREADS": "1"}
+
+
+def write(folder, text):
+    path = folder / "script.py"
+    path.write_text(textwrap.dedent(text))
+    return str(path)
+
+
+def kscope(folder, *words):
+    return subprocess.run(
+        [KSCOPE, *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def tune(folder, text, *words):
+    done = kscope(folder, "tune", "--json", "-o", folder / "out", *words, write(folder, text))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert json.loads((folder / "out" / "tune.json").read_text()) == document
+    return document, done
+
+
+def tries_of(document):
+    return {entry["change"]: entry for entry in document["tries"]}
+
+
+def processes_of(path):
+    """Those that have this path among their words."""
+    found = subprocess.run(["pgrep", "-f", path], capture_output=True, text=True, check=False)
+    return found.stdout.split()
+
+
+def test_wrong_changes_are_rejected_with_the_reason(tmp_path):
+    document, done = tune(
+        tmp_path,
+        FAULTY,
+        "--no-advice",
+        "--max-seconds=150",
+        "--what=entry,precision=fp16,compile",
+    )
+    tries = tries_of(document)
+    assert document["deterministic"] and tries[None]["difference"] == 0
+    assert document["setting"] == {"entry.wait": "1"}
+    assert tries["entry.wait=1"]["fate"] == "kept"
+    assert document["whole"]["speedup"]["low"] > 2
+    for change, reason in {
+        "entry.scale=1": r"loss \d+ is [\d.e-]+ and was [\d.e-]+",
+        "precision=fp16": r"loss \d+ is (nan|inf) and was",
+        "compile=default": r"loss \d+ is [\d.e-]+ and was [\d.e-]+",
+    }.items():
+        assert tries[change]["fate"] == "wrong", tries[change]
+        assert re.match(reason, tries[change]["reason"]), tries[change]["reason"]
+        assert f"{change}: wrong: " in done.stderr
+    assert not processes_of(str(tmp_path / "script.py"))
+
+
+def test_starved_loader_gets_workers_and_the_setting_is_applied(tmp_path):
+    document, _ = tune(
+        tmp_path, STARVED.replace("STEPS", "5000"), "--max-seconds=120", "--what=workers=4"
+    )
+    assert document["advice"] is None  # a window was recorded, and says so
+    assert document["setting"] == {"workers": "4"} and document["whole"]["speedup"]["low"] > 1.5
+    assert document["code"] == ["loader = DataLoader(..., num_workers=4)"]
+    report = kscope(tmp_path, "report", "--json", tmp_path / "out")
+    assert json.loads(report.stdout)["tuned"]["setting"] == document["setting"]
+    assert "tuned" in kscope(tmp_path, "report", tmp_path / "out").stdout
+
+    script = write(tmp_path, STARVED.replace("STEPS", "3"))
+    conf = tmp_path / "out" / "tuned.conf"
+    done = kscope(tmp_path, "run", "-o", tmp_path / "run", "--tuned", conf, script)
+    assert "workers 4\n" in done.stdout
+
+
+def test_same_again_is_no_difference_or_cannot_be_told(tmp_path):
+    script = """
+        import time
+        import torch
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        for _ in range(100000):
+            time.sleep(0.005)
+            loss = model(torch.ones(4, 8)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """
+    document, _ = tune(tmp_path, script, "--no-advice", "--max-seconds=24", "--what=none")
+    assert document["setting"] == {}
+    (again,) = document["tries"]
+    assert again["change"] is None and again["fate"] == "not_faster"
+    assert again["verdict"] in ("no_difference", "cannot_tell"), again
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("print(1)", "no Python process imported torch"),
+        ("import torch", "0 steps were found"),
+        ("import torch\nraise SystemExit('no data here')", "fails as it is, .*no data here"),
+        (
+            """
+            import torch
+            model = torch.nn.Linear(2, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(5):
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+            """,
+            "ends after 5 steps",
+        ),
+    ],
+    ids=["no torch", "no steps", "fails", "too short"],
+)
+def test_scripts_that_cannot_be_tuned(tmp_path, text, reason):
+    script = write(tmp_path, text)
+    done = kscope(tmp_path, "tune", "--no-advice", "-o", tmp_path / "out", script)
+    assert done.returncode == 3, done.stderr
+    assert re.search(reason, done.stderr), done.stderr
+
+
+def test_table_of_what_cannot_be_tuned_is_the_program_s():
+    source = (ROOT / "core" / "tune" / "not_tunable.c").read_text()
+    page = (ROOT / "docs" / "tuning.md").read_text()
+    rows = re.findall(r'\{"([a-z_.0-9]+)", "([^"]+)"\}', source)
+    assert len(rows) > 20
+    assert re.findall(r"^\| `([a-z_]+\.[a-z_0-9]+)` \| (.+) \|$", page, re.MULTILINE) == rows
+
+
+def test_unknown_words_are_named(tmp_path):
+    done = kscope(tmp_path, "tune", "--what=dataloader,speed", "script.py")
+    assert done.returncode == 2
+    assert '"speed"' in done.stderr
+    (tmp_path / "bad.conf").write_text("# a setting\nworkers=4\nspeed=high\n")
+    done = kscope(tmp_path, "run", "--tuned", "bad.conf", "script.py")
+    assert done.returncode == 3 and "line=3" in done.stderr
+
+
+def test_interrupt_ends_all_processes(tmp_path):
+    script = write(tmp_path, STARVED.replace("STEPS", "50000"))
+    words = [KSCOPE, "tune", "--no-advice", "-o", str(tmp_path / "out"), script]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    log = tmp_path / "out" / "again.log"
+    deadline = time.monotonic() + TIMEOUT_S
+    while not log.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == -signal.SIGINT
+    assert not processes_of(script)

@@ -1,0 +1,202 @@
+"""Goal: what a training took, and that nothing of it stays. Method: a loop of the test's own with
+the same data; torch.profiler's record of memory; PEFT's own count of parameters."""
+
+import copy
+import math
+
+import pytest
+from kinetoscope.hf import profile_fine_tuning, profile_peft_fine_tuning
+from tiny_models import assert_untouched, peak_of_profiler, state_of, torch, transformers
+
+pytestmark = pytest.mark.torch
+RATE = 1e-2
+
+
+def losses_of_a_plain_loop(model, loader, epochs, decay=0.01):
+    """[(mean loss of training, of validation)] of each epoch"""
+    model = copy.deepcopy(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=decay)
+    found = []
+    for _ in range(epochs):
+        model.train()
+        train = []
+        for batch in loader:
+            optimizer.zero_grad()
+            loss = model(**batch).loss
+            loss.backward()
+            optimizer.step()
+            train.append(loss.item())
+        model.eval()
+        with torch.no_grad():
+            judged = [model(**batch).loss.item() for batch in loader]
+        found.append((sum(train) / len(train), sum(judged) / len(judged)))
+    return found
+
+
+@pytest.fixture
+def still(classifier):
+    """Without dropout, so that two trainings are the same."""
+    for module in classifier.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return classifier
+
+
+def test_epochs(still, labelled):
+    wanted = losses_of_a_plain_loop(still, labelled, 2)
+    optimizer = torch.optim.AdamW(still.parameters(), lr=RATE)
+    before = state_of(still)
+    got = profile_fine_tuning(still, labelled, labelled, num_epochs=2, optimizer=optimizer)
+    assert_untouched(before, still)
+    assert not optimizer.state
+    for row, (train, judged) in zip(got["epochs"], wanted, strict=True):
+        assert row["train_loss"] == pytest.approx(train, rel=1e-6)
+        assert row["validation_loss"] == pytest.approx(judged, rel=1e-6)
+        assert row["steps"] == row["step_time"]["count"] == len(labelled)
+        assert sum(row["phases"].values()) == pytest.approx(row["step_time"]["total"], rel=1e-6)
+        assert row["train_samples_per_second"] == pytest.approx(8 / row["train_time"])
+        assert row["validation_samples_per_second"] == pytest.approx(8 / row["validation_time"])
+    assert got["epochs"][1]["train_loss"] < got["epochs"][0]["train_loss"]
+
+
+def test_memory_of_a_step(still, labelled):
+    size = sum(p.numel() * p.element_size() for p in still.parameters())
+    got = profile_fine_tuning(still, labelled, max_steps=1)
+    assert got["gradient_memory"] == got["parameter_bytes"] == size
+    steps = 4 * len(list(still.parameters()))  # a number for each parameter
+    assert got["optimizer_memory"] == 2 * size + steps
+
+    model, batch = copy.deepcopy(still).train(), next(iter(labelled))
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+
+    step()
+    optimizer.zero_grad(set_to_none=True)
+    assert got["peak_memory"] == pytest.approx(peak_of_profiler(step), rel=0.05)
+
+
+def test_choices(still, labelled, config):
+    before = {k: v.clone() for k, v in still.state_dict().items()}
+    got = profile_fine_tuning(still.eval(), labelled, max_steps=1, keep=True)
+    changed = [k for k, v in still.state_dict().items() if not torch.equal(v, before[k])]
+    assert changed and not still.training and got["epochs"][0]["steps"] == 1
+    assert got["epochs"][0]["validation_loss"] is None
+
+    off = profile_fine_tuning(still, labelled, config=config(profile_fine_tuning=False))
+    assert set(off.values()) == {None}
+    seen = []
+    still.bert.encoder.layer[0].attention.self.query.register_forward_hook(
+        lambda module, args, output: seen.append(output.dtype)
+    )
+    half = config(mixed_precision_dtype="bfloat16")
+    got = profile_fine_tuning(still, labelled, config=half, max_steps=1)
+    assert got["dtype"] == "bfloat16" and set(seen) == {torch.bfloat16}
+
+
+def test_pairs_and_a_loss(labelled):
+    model = torch.nn.Linear(4, 3)
+    loader = [(torch.ones(2, 4), torch.tensor([0, 2]))] * 3
+    got = profile_fine_tuning(model, loader, loader)
+    assert got["epochs"][0]["train_loss"] > 0 and got["epochs"][0]["steps"] == 3
+    got = profile_fine_tuning(model, loader, loss_fn=lambda output, target: output.sum() * math.nan)
+    assert math.isnan(got["epochs"][0]["train_loss"])
+    with pytest.raises(ValueError, match="train_data"):
+        profile_fine_tuning(model)
+    with pytest.raises(ValueError, match="empty"):
+        profile_fine_tuning(model, [])
+    with pytest.raises(ValueError, match="no loss"):
+        profile_fine_tuning(model, [torch.ones(2, 4)])
+
+
+def make_trainer(model, labelled, folder, **arguments):
+    settings = transformers.TrainingArguments(
+        str(folder),
+        num_train_epochs=2,
+        per_device_train_batch_size=4,
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        max_grad_norm=0.0,
+        weight_decay=0.0,
+        logging_strategy="epoch",
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=True,
+        **arguments,
+    )
+    rows = labelled.dataset
+
+    class InOrder(transformers.Trainer):
+        def _get_train_sampler(self, *_):
+            return torch.utils.data.SequentialSampler(rows)
+
+    return InOrder(model, settings, train_dataset=rows, eval_dataset=rows)
+
+
+def test_trainer(still, labelled, tmp_path):
+    wanted = losses_of_a_plain_loop(still, labelled, 2, decay=0.0)
+    trainer = make_trainer(still, labelled, tmp_path)
+    count = len(trainer.callback_handler.callbacks)
+    before = state_of(still)
+    got = profile_fine_tuning(trainer)
+    assert_untouched(before, still)
+    assert len(trainer.callback_handler.callbacks) == count
+    assert "training_step" not in vars(trainer) and trainer.optimizer is None
+    for row, (train, judged) in zip(got["epochs"], wanted, strict=True):
+        assert row["train_loss"] == pytest.approx(train, rel=1e-4)
+        assert row["validation_loss"] == pytest.approx(judged, rel=1e-4)
+        assert row["steps"] == 2 and row["train_samples_per_second"] > 0
+    assert got["gradient_memory"] == got["parameter_bytes"] and got["optimizer_memory"] > 0
+
+
+def test_trainer_that_accumulates(still, labelled, tmp_path):
+    """Losses of micro-batches are parts of that of a step, as the Trainer itself adds them up."""
+    trainer = make_trainer(still, labelled, tmp_path, gradient_accumulation_steps=2)
+    logged = []
+
+    class Listens(transformers.TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            logged.extend([logs["loss"]] if "loss" in logs else [])
+
+    trainer.add_callback(Listens)
+    rows = profile_fine_tuning(trainer)["epochs"]
+    assert [row["steps"] for row in rows] == [1, 1] and len(logged) == 2
+    for row, loss in zip(rows, map(float, logged), strict=True):
+        assert row["train_loss"] == pytest.approx(loss, rel=1e-3)
+
+
+@pytest.mark.parametrize("method", ["lora", "prompt_tuning"])
+def test_peft(classifier, labelled, method):
+    peft = pytest.importorskip("peft")
+    before = state_of(classifier)
+    options = {"method": method, "compare_full": True, "max_steps": 2}
+    got = profile_peft_fine_tuning(classifier, labelled, labelled, **options)
+    assert_untouched(before, classifier)
+    kinds = {"lora": peft.LoraConfig, "prompt_tuning": peft.PromptTuningConfig}
+    more = {"num_virtual_tokens": 8} if method == "prompt_tuning" else {}
+    adapted = peft.get_peft_model(
+        copy.deepcopy(classifier), kinds[method](task_type="SEQ_CLS", **more)
+    )
+    trained, total = adapted.get_nb_trainable_parameters()
+    assert got["method"] == method and got["trainable_parameters"] == trained
+    assert got["trainable_share"] == trained / sum(p.numel() for p in adapted.parameters())
+    assert total > 10 * trained
+    assert got["gradient_memory"] == got["adapter_bytes"] == 4 * trained
+    saved = got["saved_memory"]
+    assert saved["gradient_memory"] == got["full"]["gradient_memory"] - 4 * trained > 0
+    assert saved["optimizer_memory"] > 0
+    assert got["epochs"][0]["validation_loss"] > 0
+
+
+def test_arguments_of_peft(classifier, labelled):
+    pytest.importorskip("peft")
+    with pytest.raises(ValueError, match="method"):
+        profile_peft_fine_tuning(classifier, labelled, method="magic")
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=1)
+    with pytest.raises(ValueError, match="optimizer"):
+        profile_peft_fine_tuning(classifier, labelled, optimizer=optimizer)

@@ -1,0 +1,155 @@
+"""Goal: models, and choices of one model, beside each other. Method: planted sleeps, wrong results
+and failures; counts from outside."""
+
+import time
+
+import pytest
+from kinetoscope.hf import (
+    TransformersBenchmarker,
+    benchmark_model_variants,
+    compare_inference_options,
+)
+from tiny_models import assert_untouched, bert_config, gpt2_config, made, state_of, torch
+
+pytestmark = pytest.mark.torch
+QUICK = {"seconds": 3.0, "rounds": 14}
+
+
+def test_variants(folders, texts, config):
+    benchmarker = TransformersBenchmarker(config(benchmark_different_sizes=False))
+    both = [folders["bert"], folders["large"]]
+    got = benchmarker.benchmark_model_variants(both, texts, seconds=10.0)
+    assert list(got) == both and benchmarker.results == [got]
+    first, second = got.values()
+    for row, shape in ((first, bert_config()), (second, bert_config(num_hidden_layers=6))):
+        assert row["load_time"] > 0 and row["avg_tokenization_time"] > 0 and row["failure"] is None
+        interval = row["inference_interval"]
+        assert interval["low"] <= row["median_inference_time"] <= interval["high"]
+        assert row["texts_per_second"] == 8 / row["avg_inference_time"]
+        assert row["batch_sizes"] == {} and shape.num_hidden_layers in (2, 6)
+    assert first["verdict"] is None and second["verdict"] == "slower"
+    assert second["speedup_low"] <= second["speedup"] <= second["speedup_high"] < 1
+    model = made("BertModel", bert_config())
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    assert first["total_parameters"] == sum(p.numel() for p in model.parameters())
+    assert first["model_size_mb"] == pytest.approx(size / 2**20)
+
+
+def test_forms_of_variants(texts, tokenizer, bert):
+    """Configurations and modules, with names of the program's own."""
+    before = state_of(bert.train())
+    variants = {"mine": bert, "shape": gpt2_config(n_layer=1)}
+    got = benchmark_model_variants(variants, texts, tokenizer=tokenizer, **QUICK)
+    assert_untouched(before, bert)
+    assert list(got) == ["mine", "shape"] and got["mine"]["load_time"] is None
+    assert list(got["mine"]["batch_sizes"]) == [1, 2, 4, 8]
+    assert got["shape"]["verdict"] in ("faster", "slower", "no_difference", "cannot_tell")
+    named = [bert_config(num_hidden_layers=1), bert_config(num_hidden_layers=1)]
+    with pytest.raises(ValueError, match="one name"):
+        benchmark_model_variants(named, texts)
+    with pytest.raises(ValueError, match="no tokenizer"):
+        benchmark_model_variants([bert], texts)
+    with pytest.raises(ValueError, match="no variant"):
+        benchmark_model_variants([], texts)
+
+
+def test_switches_of_variants(folders, texts, config):
+    one = [folders["bert"]]
+
+    def run(**switches):
+        switches = {"benchmark_different_sizes": False, **switches}
+        result = benchmark_model_variants(one, texts, config(**switches), **QUICK)
+        return result.get(folders["bert"], {})
+
+    assert run(profile_model_variants=False) == {}
+    assert run(profile_model_loading=False)["load_time"] is None
+    assert run(profile_tokenization=False)["avg_tokenization_time"] is None
+    off = run(profile_inference=False)
+    assert off["avg_inference_time"] is None and off["total_parameters"] > 0
+    sizes = run(benchmark_different_sizes=True)["batch_sizes"]
+    assert list(sizes) == [1, 2, 4, 8] and sizes[4]["texts_per_second"] > 0
+
+
+def test_batch_sizes_of_one_model(bert, texts, tokenizer, config):
+    rows = TransformersBenchmarker(config()).benchmark_batch_sizes(bert, texts, tokenizer, (2, 4))
+    assert list(rows) == [2, 4]
+    off = TransformersBenchmarker(config(benchmark_different_sizes=False))
+    assert off.benchmark_batch_sizes(bert, texts, tokenizer) == {}
+
+
+def test_a_variant_that_fails(tokenizer, texts):
+    good, bad = made("BertModel", bert_config()), made("BertModel", bert_config())
+    calls = []
+
+    def fail_later(module, args):
+        calls.append(1)
+        if len(calls) > 4:
+            raise RuntimeError("planted")
+
+    bad.register_forward_pre_hook(fail_later)
+    variants = {"good": good, "bad": bad}
+    from kinetoscope.hf.timed_variants import time_in_turn
+
+    ids = torch.ones(1, 3).long()
+    functions = {name: (lambda m=model: m(ids)) for name, model in variants.items()}
+    rows, failures = time_in_turn(functions, torch.device("cpu"), 2.0, 12)
+    assert list(rows) == ["good"] and "planted" in failures["bad"]
+
+
+def test_options(llama, config):
+    ids = torch.randint(5, 300, (2, 12))
+    before = state_of(llama)
+    got = compare_inference_options(llama, ids, compile_backend="eager", **QUICK)
+    assert_untouched(before, llama)
+    rows = got["variants"]
+    wanted = {"as_it_is", "attention:eager", "attention:sdpa", "precision:bfloat16"}
+    wanted |= {"precision:float16", "compile:default", "quantization:int8_dynamic"}
+    assert wanted <= set(rows) and got["best"] in rows
+    with torch.no_grad():
+        whole = llama(ids).logits
+        half = made("LlamaForCausalLM", llama.config).to(torch.bfloat16)(ids).logits.float()
+    share = ((whole - half).abs().max() / whole.abs().max()).item()
+    assert rows["precision:bfloat16"]["relative_difference"] == pytest.approx(share, rel=1e-6)
+    for name in wanted - {"as_it_is"}:
+        row = rows[name]
+        assert row["is_right"] is True and row["reason"] is None, name
+        assert row["relative_difference"] <= row["tolerance"] and row["rounds"] >= 1
+    assert rows["precision:bfloat16"]["model_size_mb"] == rows["as_it_is"]["model_size_mb"] / 2
+    assert rows["quantization:int8_dynamic"]["model_size_mb"] < rows["as_it_is"]["model_size_mb"]
+    assert rows["attention:eager"]["max_difference"] > 0  # another kernel rounds otherwise
+
+
+def test_wrong_and_missing_options(llama, config, monkeypatch):
+    """What changes results is not timed, whatever it would gain."""
+    ids = torch.randint(5, 300, (2, 12))
+    options = {"options": ["precision"], "tolerances": {"bfloat16": 1e-9}, **QUICK}
+    rows = compare_inference_options(llama, ids, **options)["variants"]
+    row = rows["precision:bfloat16"]
+    assert row["is_right"] is False and "differ" in row["reason"]
+    assert row["avg_inference_time"] is None and row["verdict"] is None
+    assert rows["precision:float16"]["avg_inference_time"] > 0
+
+    def broken(model, **options):
+        raise RuntimeError("no compiler here\nat all")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    off = config(optimize_attention=False)
+    choices = ["compile", "attention"]
+    got = compare_inference_options(llama, ids, config=off, options=choices, **QUICK)
+    assert got["variants"]["compile:default"]["reason"] == "RuntimeError: no compiler here"
+    assert set(got["variants"]) == {"as_it_is", "compile:default"} and got["best"] == "as_it_is"
+    with pytest.raises(ValueError, match="magic"):
+        compare_inference_options(llama, ids, options=["magic"])
+
+
+def test_the_fastest_is_found(bert, monkeypatch):
+    """The model naps for as long as its weights are whole."""
+    bert.register_forward_pre_hook(
+        lambda module, args: time.sleep(0.02 if module.dtype == torch.float32 else 0)
+    )
+    ids = torch.randint(5, 300, (1, 4))
+    options = {"options": ["precision"], "seconds": 8.0, "rounds": 30}
+    got = compare_inference_options(bert, ids, **options)
+    assert got["best"].startswith("precision:")
+    assert got["variants"][got["best"]]["verdict"] == "faster"
+    assert got["variants"][got["best"]]["speedup_low"] > 1

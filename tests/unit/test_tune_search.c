@@ -1,0 +1,258 @@
+/* Goal: changes are tried in the order of findings, workers climb and stop, settings keep their
+ * words sorted, and numbers that are others are told from rounding.
+ * Method: a search is played with made-up speeds; the rest are tables. */
+#include "cmocka_all.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "tune/run_numbers.h"
+#include "tune/search.h"
+
+/* ------------------------------------------------------------------ settings */
+
+static void check_set(const char *before, const char *word, const char *after, bool is_good)
+{
+    struct ks_setting setting = {0};
+    snprintf(setting.text, sizeof(setting.text), "%s", before);
+    assert_int_equal(ks_setting_set_word(&setting, ks_str_from(word)), is_good);
+    assert_string_equal(setting.text, after);
+}
+
+static void test_setting_set(void **state)
+{
+    (void)state;
+    check_set("", "workers=4", "workers=4", true);
+    check_set("workers=4", "compile=default", "compile=default,workers=4", true);
+    check_set("compile=default,workers=4", "workers=8", "compile=default,workers=8", true);
+    check_set("a=1,c=3", "b=2", "a=1,b=2,c=3", true);
+    check_set("a=1", "entry.gain=1", "a=1,entry.gain=1", true);
+    check_set("a=1", "a", "a=1", false);
+    check_set("a=1", "=2", "a=1", false);
+    check_set("a=1", "b=", "a=1", false);
+    check_set("a=1", "b=2;x", "a=1", false);
+}
+
+static void test_setting_is_bounded(void **state)
+{
+    (void)state;
+    struct ks_setting setting = {0};
+    char word[64];
+    size_t count = 0;
+    do {
+        snprintf(word, sizeof(word), "entry.number%zu=1", count++);
+    } while (ks_setting_set_word(&setting, ks_str_from(word)));
+    assert_in_range(count, 10, 100);
+    assert_true(strlen(setting.text) < sizeof(setting.text));
+}
+
+/* ------------------------------------------------------------------ searches */
+
+static void add_fact(struct ks_script_facts *facts, const char *name, const char *value)
+{
+    ks_script_facts_add(facts, name, value);
+}
+
+static void set_cpu_facts(struct ks_script_facts *facts)
+{
+    static const char *const list[][2] = {
+        {"device", "cpu"},    {"cores", "8"},        {"threads", "8"},     {"loaders", "1"},
+        {"workers", "0"},     {"prefetch", "2"},     {"models", "1"},      {"dtype", "float32"},
+        {"autocast", "none"}, {"optimizer", "Adam"}, {"fusable", "1"},     {"fused", "0"},
+        {"pictures", "0"},    {"compiled", "0"},     {"epoch_steps", "0"},
+    };
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+        add_fact(facts, list[i][0], list[i][1]);
+    }
+}
+
+/* Tells the search what the script would: workers help up to `best`, more make it slower. */
+static void tell(struct ks_search *search, struct ks_setting *kept, const char *word, int64_t best)
+{
+    char value[KS_TUNING_NAME_SIZE];
+    int64_t now = ks_setting_get(kept, "workers", value) ? strtoll(value, NULL, 10) : 0;
+    int64_t wish = strncmp(word, "workers=", 8) == 0 ? strtoll(word + 8, NULL, 10) : -1;
+    bool is_faster = wish >= 0 && llabs(wish - best) < llabs(now - best);
+    if (is_faster) {
+        assert_true(ks_setting_set_word(kept, ks_str_from(word)));
+    }
+    ks_search_told(search, is_faster ? KS_TUNING_KEPT : KS_TUNING_NOT_FASTER,
+                   is_faster   ? KS_TRIAL_FASTER
+                   : wish >= 0 ? KS_TRIAL_SLOWER
+                               : KS_TRIAL_NO_DIFFERENCE);
+}
+
+/* The words that are tried, with blanks between them. */
+static void play(const struct ks_search_options *options, int64_t best_workers, char out[512])
+{
+    struct ks_search search;
+    struct ks_setting kept = {0};
+    char word[KS_TUNING_NAME_SIZE];
+    size_t used = 0;
+    ks_search_init(&search, options);
+    out[0] = '\0';
+    for (size_t i = 0; i < 64 && ks_search_next(&search, &kept, word); i++) {
+        used += (size_t)snprintf(out + used, 512 - used, "%s%s", used ? " " : "", word);
+        tell(&search, &kept, word, best_workers);
+    }
+}
+
+static void check_workers(int64_t best, const char *expected)
+{
+    struct ks_script_facts facts = {0};
+    char tried[512];
+    set_cpu_facts(&facts);
+    struct ks_search_options options = {.facts = &facts, .what = "workers"};
+    play(&options, best, tried);
+    assert_string_equal(tried, expected);
+}
+
+static void test_workers_climb(void **state)
+{
+    (void)state;
+    check_workers(4, "workers=4 workers=8 workers=6");
+    check_workers(16, "workers=4 workers=8 workers=16");
+    check_workers(2, "workers=4 workers=2");
+    check_workers(0, "workers=4 workers=2");
+    check_workers(6, "workers=4 workers=8 workers=6");
+}
+
+static void test_memory_bounds_workers(void **state)
+{
+    (void)state;
+    struct ks_script_facts facts = {0};
+    char tried[512];
+    set_cpu_facts(&facts);
+    struct ks_search_options options = {.facts = &facts, .what = "workers", .workers_max = 5};
+    play(&options, 16, tried);
+    assert_string_equal(tried, "workers=4 workers=5");
+}
+
+static void test_findings_come_first(void **state)
+{
+    (void)state;
+    struct ks_script_facts facts = {0};
+    char tried[512];
+    const char *const ids[] = {"sync.host", "fusion.pointwise", "optimizer.unfused"};
+    set_cpu_facts(&facts);
+    add_fact(&facts, "loaders", "0");
+    struct ks_search_options options = {.facts = &facts, .finding_ids = ids, .finding_count = 3};
+    play(&options, 0, tried);
+    assert_string_equal(tried,
+                        "compile=default optimizer=fused precision=bf16 threads=1 threads=4");
+    options.finding_count = 0;
+    play(&options, 0, tried);
+    assert_string_equal(tried,
+                        "optimizer=fused precision=bf16 threads=1 threads=4 compile=default");
+}
+
+static void test_named_values(void **state)
+{
+    (void)state;
+    struct ks_script_facts facts = {0};
+    char tried[512];
+    set_cpu_facts(&facts);
+    add_fact(&facts, "entry.gain", "3 1 a b c");
+    struct ks_search_options options = {.facts = &facts,
+                                        .what = "workers=3,workers=5,entry,batch=64"};
+    play(&options, 0, tried);
+    assert_string_equal(tried, "entry.gain=1 entry.gain=2 workers=3 workers=5 batch=64");
+    options.what = "none";
+    play(&options, 0, tried);
+    assert_string_equal(tried, "");
+}
+
+static void test_what_is_checked(void **state)
+{
+    (void)state;
+    struct ks_err err = {0};
+    assert_int_equal(ks_search_check("dataloader,precision=fp16,entry.gain", &err), KS_OK);
+    assert_int_equal(ks_search_check("none", &err), KS_OK);
+    assert_int_equal(ks_search_check("speed", &err), KS_ERR_USAGE);
+    assert_int_equal(ks_search_check("workers=", &err), KS_ERR_USAGE);
+    assert_int_equal(ks_search_check("workers,,pin", &err), KS_ERR_USAGE);
+    assert_int_equal(ks_search_check("", &err), KS_ERR_USAGE);
+}
+
+static void test_each_fault_is_repaired_or_explained(void **state)
+{
+    (void)state;
+    const char *id;
+    for (size_t i = 0; (id = ks_rule_id(i)) != NULL; i++) {
+        bool is_repaired = false;
+        for (size_t k = 0; k < KS_KNOB_COUNT; k++) {
+            is_repaired = is_repaired || ks_knob_repairs(&ks_knobs[k], id);
+        }
+        if (is_repaired == (ks_not_tunable(id) != NULL)) {
+            fail_msg("%s is %s", id, is_repaired ? "repaired and not tunable" : "forgotten");
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+static void add_losses(struct ks_run_numbers *numbers, const double *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        ks_run_numbers_add(numbers, KS_NUMBER_LOSS, values[i]);
+    }
+}
+
+static void check_numbers(const double after[3], double least, double most)
+{
+    static const double before[] = {1.0, 0.5, 0.25};
+    struct ks_run_numbers a = {0};
+    struct ks_run_numbers b = {0};
+    add_losses(&a, before, 3);
+    add_losses(&b, after, 3);
+    struct ks_numbers_difference difference = ks_run_numbers_compare(&a, &b);
+    assert_true(difference.value >= least && difference.value <= most);
+    assert_int_equal(difference.compared, 3);
+}
+
+static void test_numbers_compare(void **state)
+{
+    (void)state;
+    check_numbers((double[]){1.0, 0.5, 0.25}, 0.0, 0.0);
+    check_numbers((double[]){1.0, 0.5, 0.26}, 0.0149, 0.0152); /* 0.01 of a size of 0.661 */
+    check_numbers((double[]){1.0, (double)NAN, 0.25}, (double)INFINITY, (double)INFINITY);
+    check_numbers((double[]){(double)INFINITY, 0.5, 0.25}, (double)INFINITY, (double)INFINITY);
+    struct ks_run_numbers none = {0};
+    assert_true(isnan(ks_run_numbers_compare(&none, &none).value));
+}
+
+static void test_tolerance_is_the_widest(void **state)
+{
+    (void)state;
+    struct ks_script_facts facts = {0};
+    struct ks_setting setting = {"persistent=1,workers=4"};
+    assert_int_equal(ks_setting_change(&setting, &facts), KS_CHANGE_EXACT);
+    assert_true(ks_setting_set(&setting, "optimizer", "fused"));
+    assert_int_equal(ks_setting_change(&setting, &facts), KS_CHANGE_ROUNDING);
+    assert_true(ks_setting_set(&setting, "precision", "tf32"));
+    assert_int_equal(ks_setting_change(&setting, &facts), KS_CHANGE_TF32);
+    assert_true(ks_setting_set(&setting, "precision", "bf16"));
+    assert_int_equal(ks_setting_change(&setting, &facts), KS_CHANGE_HALF);
+    add_fact(&facts, "draws", "1");
+    assert_int_equal(ks_setting_change(&setting, &facts), KS_CHANGE_DATA);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_setting_set),
+        cmocka_unit_test(test_setting_is_bounded),
+        cmocka_unit_test(test_workers_climb),
+        cmocka_unit_test(test_memory_bounds_workers),
+        cmocka_unit_test(test_findings_come_first),
+        cmocka_unit_test(test_named_values),
+        cmocka_unit_test(test_what_is_checked),
+        cmocka_unit_test(test_each_fault_is_repaired_or_explained),
+        cmocka_unit_test(test_numbers_compare),
+        cmocka_unit_test(test_tolerance_is_the_widest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

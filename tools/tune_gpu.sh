@@ -1,0 +1,21 @@
+#!/bin/sh
+# Tunes the fault programs on a machine with a GPU; docs/tuning.md says what the table means.
+#
+# Use: tools/tune_gpu.sh [PROGRAM...]  In the unpacked bundle, or the source tree after a build.
+# KSCOPE_BIN and KSCOPE_PYTHON name the program and a Python with torch: else .venv's, or python3.
+# Table and numbers go to $OUT, else to build/tune-gpu.
+set -eu
+cd "$(dirname "$0")/.."
+
+for program in "${KSCOPE_BIN:-}" bin/kscope build/kscope; do
+    [ -n "$program" ] && [ -x "$program" ] && break
+done
+if [ ! -x "$program" ]; then
+    echo "tune_gpu: no kscope here: unpack the bundle, or call make build" >&2
+    exit 1
+fi
+python=python3
+[ ! -x .venv/bin/python ] || python=.venv/bin/python
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+exec "${KSCOPE_PYTHON:-$python}" tests/faults/tune_faults.py "$(realpath "$program")" \
+    "${OUT:-build/tune-gpu}" --device "${DEVICE:-cuda}" "$@"
