@@ -69,8 +69,8 @@ const struct ks_cli_command ks_cmd_memory = {
             {"memory --asked 2G snapshot.pickle", "Could 2 GiB be allocated, and if not, why?"},
             {"memory before.pickle after.pickle", "What came and what went, by place."},
             {"memory --json snapshot.pickle", "All of it with whole stacks, for scripts."},
-            {"memory --folded memory snapshot.pickle | flamegraph.pl > memory.svg",
-             "A flame graph of all blocks."},
+            {"memory --folded memory -o memory.folded snapshot.pickle",
+             "Stacks of all blocks, for flamegraph.pl."},
             {NULL, NULL},
         },
     .options =
