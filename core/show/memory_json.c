@@ -10,11 +10,13 @@ struct document {
     struct ks_json json;
     size_t limit; /* of rows; 0: all */
     struct ks_text words;
+    bool failed; /* words were cut for want of memory */
 };
 
 static void put_word_text(struct document *d, const char *key)
 {
     ks_json_str(&d->json, key, (struct ks_str){d->words.ptr, d->words.len});
+    d->failed = d->failed || d->words.failed;
     ks_text_reset(&d->words);
 }
 
@@ -419,7 +421,7 @@ enum ks_status ks_memory_write_json(const struct ks_memory_picture *picture,
     put_comparison(&d, picture);
     ks_json_object_end(json);
     enum ks_status status = ks_json_finish(json, err);
-    if (status == KS_OK && d.words.failed) {
+    if (status == KS_OK && d.failed) {
         status = ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot write snapshot: no memory");
     }
     ks_text_release(&d.words);
