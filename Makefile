@@ -147,6 +147,7 @@ bench: build ## time reading, the report and the page against their peers, quick
 	@$(PYTHON) bench/advice_share.py
 	@$(PYTHON) bench/growth.py
 	@$(PYTHON) bench/page.py --full
+	@$(PYTHON) bench/snapshot.py
 
 bench-recorders: build ## what recording costs: regions, functions, samples, monitor, and peers
 	@$(PYTHON) bench/recorder_cost.py

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory_args.h"
 #include "message.h"
 #include "output.h"
 #include "page_args.h"
@@ -286,8 +287,40 @@ static int report_on(const struct ks_cli_args *args, struct ks_report_options *o
     return status;
 }
 
+/* A memory snapshot has another report, which has no use for most of the options. */
+static int report_on_snapshot(const struct ks_cli_args *args)
+{
+    static const char *const unfit[] = {"markdown", "sarif", "html",   "svg",     "table", "sort",
+                                        "group-by", "step",  "device", "fail-on", "rules"};
+    struct ks_memory_options options = {0};
+    struct ks_memory_style style = {0};
+    for (size_t i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++) {
+        if (ks_cli_given(args, unfit[i])) {
+            return ks_cli_usage_fail(args, "Cannot use --%s: %s is a memory snapshot", unfit[i],
+                                     args->operands[0]);
+        }
+    }
+    int status = ks_cli_memory_style(args, &style);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_size(args, "memory", &options.memory_bytes_max);
+    }
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_check_target(args);
+    }
+    return status == KS_EXIT_OK ? ks_cli_memory_show(args, &options, &style, &output) : status;
+}
+
+static bool is_snapshot(const struct ks_cli_args *args)
+{
+    return args->operand_count == 1 && strcmp(args->operands[0], "-") != 0 &&
+           ks_memory_is_snapshot(args->operands[0]);
+}
+
 static int run(const struct ks_cli_args *args)
 {
+    if (is_snapshot(args)) {
+        return report_on_snapshot(args);
+    }
     struct ks_report_options options = {0};
     struct ks_report_style style = {0};
     struct alarm alarm = {0};
@@ -324,7 +357,7 @@ const struct ks_cli_command ks_cmd_report = {
     .details =
         "PATH is a trace of torch.profiler (.json, .json.gz, .json.zst), a recording of ours "
         "(.ksrec), a folder with them, or - for standard input. Several paths are the ranks or the "
-        "cycles of one run.\n\n"
+        "cycles of one run. One memory snapshot (.pickle) is shown as kscope memory shows it.\n\n"
         "Damaged input is read as far as it goes, and every repaired or dropped thing is counted "
         "in the report; --strict refuses it.\n\n"
         "--sort takes the names of torch's key_averages (self_cpu_time_total, cuda_time_total, "

@@ -175,7 +175,7 @@ int ks_cli_threads(const struct ks_cli_args *args, unsigned *threads)
     return status;
 }
 
-/* "512M", "2G": powers of 1,024. */
+/* "512M", "2G", "2GiB": powers of 1,024. */
 static bool parse_size(const char *text, uint64_t *bytes)
 {
     char *end = NULL;
@@ -184,7 +184,8 @@ static bool parse_size(const char *text, uint64_t *bytes)
     const char *unit = end && *end ? strchr(units, *end) : NULL;
     unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
     *bytes = (uint64_t)value << shift;
-    return end && value > 0 && value < (1ULL << 33) && (!*end || (unit && !end[1]));
+    return end && value > 0 && value < (1ULL << 33) &&
+           (!*end || (unit && (!end[1] || strcmp(end + 1, "iB") == 0)));
 }
 
 int ks_cli_size(const struct ks_cli_args *args, const char *option, uint64_t *bytes)

@@ -22,7 +22,9 @@ ALLOWED = {
     "base": {"public"},
     "measure": {"base", "public"},
     "store": {"base", "public"},
-    "read": {"base", "wire", "store", "public"},
+    # Memory snapshots know the names of Python frames as analyses do.
+    "snapshot": {"base", "store", "analyze", "public"},
+    "read": {"base", "wire", "store", "snapshot", "public"},
     "analyze": {"base", "measure", "store", "public"},
     "query": {"base", "store", "analyze", "public"},
     "advise": {"base", "measure", "store", "analyze", "public"},
@@ -30,7 +32,7 @@ ALLOWED = {
     "cache": {"base", "store", "analyze", "advise", "public"},
     # A search plays with settings and numbers alone: who runs scripts is the launcher.
     "tune": {"base", "measure", "public"},
-    "show": {"base", "store", "query", "analyze", "advise", "compare", "public"},
+    "show": {"base", "store", "query", "analyze", "advise", "compare", "snapshot", "public"},
     # Rules that users write are queries; their texts show numbers as the report does.
     "rules": {"base", "store", "query", "analyze", "advise", "show", "public"},
     # Exports of events go over the input's text once more, so they know readers.
@@ -61,6 +63,7 @@ ALLOWED = {
         "rules",
         "export",
         "page",
+        "snapshot",
         "public",
     },
     "serve": {"base", "public"},

@@ -126,7 +126,7 @@ static struct ks_str inside_packages(struct ks_str path)
     return (struct ks_str){0};
 }
 
-static enum ks_frame_kind kind_of_file(struct ks_str file)
+enum ks_frame_kind ks_frame_kind_of_file(struct ks_str file)
 {
     struct ks_str packaged = inside_packages(file);
     struct ks_str part = first_part(packaged.ptr ? packaged : file);
@@ -171,7 +171,7 @@ struct ks_frame ks_frame_parse(struct ks_str name)
         .line = whole_number((struct ks_str){open + 1, (size_t)(close - open - 1)}),
         .function = {close + end.len, (size_t)(name.ptr + name.len - close) - end.len},
     };
-    frame.kind = frame.line < 0 ? KS_FRAME_NONE : kind_of_file(frame.file);
+    frame.kind = frame.line < 0 ? KS_FRAME_NONE : ks_frame_kind_of_file(frame.file);
     return frame;
 }
 

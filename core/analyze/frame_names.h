@@ -20,6 +20,8 @@ struct ks_frame {
 };
 
 struct ks_frame ks_frame_parse(struct ks_str name);
+/* Whose code a file of Python is; no file counts as the library's. */
+enum ks_frame_kind ks_frame_kind_of_file(struct ks_str file);
 /* Takes "file:line" apart; false when it is none. */
 bool ks_frame_parse_call(struct ks_str text, struct ks_str *file, int64_t *line);
 

@@ -736,6 +736,50 @@ KS_API KS_MUST_CHECK enum ks_status ks_live_write(const struct ks_live *live,
                                                   ks_write_cb write, void *user,
                                                   struct ks_err *err);
 
+/* ------------------------------------------------------------------ memory snapshots */
+
+struct ks_memory;
+
+/* Zero means the default everywhere. */
+struct ks_memory_options {
+    const char *const *paths; /* one snapshot, or two: the earlier one first; "-": standard input */
+    size_t path_count;
+    int64_t asked_bytes;       /* also say whether so much could be allocated; 0: nobody asks */
+    uint64_t memory_bytes_max; /* for what a file holds; 0: half of what the machine has */
+    struct ks_progress *progress;
+};
+
+enum ks_memory_format {
+    KS_MEMORY_SCREEN,
+    KS_MEMORY_JSON,            /* docs/memory.schema.json */
+    KS_MEMORY_FOLDED,          /* of the last snapshot: stacks of all blocks, for flame graphs */
+    KS_MEMORY_FOLDED_SEGMENTS, /* the same, each under its segment */
+};
+
+struct ks_memory_style {
+    enum ks_memory_format format;
+    size_t row_limit; /* rows of each list; 0: all in JSON, 10 on screen */
+    bool colour;      /* ANSI colours */
+    bool ascii;       /* text without characters beyond ASCII of our own */
+    size_t width;     /* columns of the terminal; 0: 100 */
+};
+
+/* Does the file begin like a memory snapshot of torch.cuda.memory? */
+KS_API bool ks_memory_is_snapshot(const char *path);
+/* Reads memory snapshots (pickles of plain data; nothing in them is ever run) and analyses them.
+ * `*failed` (may be NULL): place in `paths` of the file that an error is about. Errors:
+ * KS_ERR_FORMAT (no snapshot, damaged, or more than data), KS_ERR_LIMIT, KS_ERR_IO, KS_ERR_NOMEM,
+ * KS_ERR_USAGE (neither one path nor two). */
+KS_API KS_MUST_CHECK enum ks_status ks_memory_open(const struct ks_memory_options *options,
+                                                   struct ks_memory **out, size_t *failed,
+                                                   struct ks_err *err);
+KS_API void ks_memory_close(struct ks_memory *memory); /* NULL is fine */
+/* Errors: KS_ERR_IO (`write` gave false), KS_ERR_NOMEM. */
+KS_API KS_MUST_CHECK enum ks_status ks_memory_write(const struct ks_memory *memory,
+                                                    const struct ks_memory_style *style,
+                                                    ks_write_cb write, void *user,
+                                                    struct ks_err *err);
+
 /* ------------------------------------------------------------------ looking at a machine */
 
 /* One thing that `kscope doctor` looked at. `state`: "ok", "limited" (works, with less) or

@@ -67,6 +67,17 @@ def test_pages_are_measured(tmp_path):
     assert 0 <= float(report[:-1]) < 10 and 0 <= float(page[:-1]) < 10
 
 
+def test_reading_snapshots_is_measured(tmp_path):
+    command = [sys.executable, str(ROOT / "bench" / "snapshot.py"), "--tiny"]
+    command += ["--folder", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.split("  ")[0] for line in done.stdout.splitlines()[1:3]] == [
+        "kscope memory",
+        "pickle.load",
+    ]
+
+
 def test_growth_is_shown(tmp_path):
     command = [sys.executable, str(ROOT / "bench" / "growth.py"), "--tiny"]
     command += ["--folder", str(tmp_path)]
