@@ -225,6 +225,11 @@ struct ks_trial_summary ks_trial_summary(const struct ks_trial *trial, size_t va
     }
     memcpy(scratch, log_ns, summary.rounds * sizeof(*scratch));
     struct ks_estimate median = ks_median_estimate(scratch, summary.rounds, LEVEL);
+    if (summary.rounds < MEDIAN_LEAST) { /* it holds the median, which is within a deviation */
+        struct ks_estimate mean = mean_estimate(scratch, summary.rounds);
+        median.low = mean.low;
+        median.high = mean.high;
+    }
     summary.median_ns = exp_of(median);
     return summary;
 }
@@ -288,9 +293,10 @@ static bool are_told(const struct ks_trial *trial, size_t reference)
     return true;
 }
 
+/* The baseline stays: how far the others are from it is asked in any case. */
 static void leave_losers(struct ks_trial *trial, size_t fastest)
 {
-    for (size_t i = 0; i < trial->options.variant_count; i++) {
+    for (size_t i = 1; i < trial->options.variant_count; i++) {
         if (i != fastest && trial->variants[i].state == ALIVE &&
             ks_trial_compare(trial, fastest, i).verdict == KS_TRIAL_SLOWER) {
             trial->variants[i].state = LOST;
@@ -301,12 +307,12 @@ static void leave_losers(struct ks_trial *trial, size_t fastest)
 static void look(struct ks_trial *trial)
 {
     trial->look_at += (trial->look_at + 1) / 2;
-    size_t reference = 0;
+    size_t fastest = 0;
     if (trial->options.is_race) {
-        reference = fastest_of(trial, ALIVE, ALIVE);
-        leave_losers(trial, reference);
+        fastest = fastest_of(trial, ALIVE, ALIVE);
+        leave_losers(trial, fastest);
     }
-    trial->is_over = are_told(trial, reference);
+    trial->is_over = are_told(trial, 0) && are_told(trial, fastest);
 }
 
 /* ------------------------------------------------------------------ whose turn it is */

@@ -185,8 +185,8 @@ static PyMethodDef methods[] = {
 
 static const char TYPE_DOC[] =
     "Trial(variants, *, seconds=0, rounds=0, tolerance=0.02, race=False)\n--\n\n"
-    "Times variants in turn until it is known how each compares with variant 0, or with `race` "
-    "which is fastest; then those that are clearly slower are timed no more.\n\n"
+    "Times variants in turn until it is known how each compares with variant 0, and with `race` "
+    "which is fastest; others that are clearly slower than that are timed no more.\n\n"
     "`for variant in trial: trial.add(variant, ns)`. `seconds` on the clock and `rounds` bound "
     "it, 0: as many as it takes, at most 819 rounds. Ratios within 1 +- `tolerance` are no "
     "difference. ValueError for numbers out of their range.";

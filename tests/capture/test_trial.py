@@ -122,6 +122,17 @@ def test_summaries_are_those_of_scipy(seed):
         assert near(told["drift_percent"] / 100, math.expm1(drift))
 
 
+def test_few_times_of_one_variant_have_an_interval_too():
+    rng = random.Random(4)
+    trial, times = run(lambda v: 1e6 * (1 + 0.01 * v) * rng.uniform(0.9, 1.1), rounds=5)
+    logs = [math.log(ns) for ns in times[1]]
+    low, high = stats.t.interval(0.9995, 4, statistics.fmean(logs), stats.sem(logs) or 1e-300)
+    told = trial.summary(1)
+    assert math.isclose(told["low_ns"], math.exp(low), rel_tol=1e-6)
+    assert math.isclose(told["high_ns"], math.exp(high), rel_tol=1e-6)
+    assert told["low_ns"] <= told["median_ns"] <= told["high_ns"]
+
+
 def verdicts(ratio, spread, trials=100, **options):
     """How often each verdict is given when variant 1 takes `ratio` times as long."""
     rng, counts = random.Random(7), {}

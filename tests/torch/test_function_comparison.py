@@ -88,7 +88,7 @@ def test_real_functions(ks):
     short, long = (
         lambda t=t, s=s: nap_and_double(t, s) for t, s in ((small, 0.004), (large, 0.02))
     )
-    told = ks.compare(short, long, seconds=2)
+    told = ks.compare(short, long, seconds=15)
     assert told.verdict == "slower" and told.speedup < 0.8
     assert told.a["peak_bytes"] == 40 * 40 * 4 and told.b["peak_bytes"] == 80 * 80 * 4
     assert told.to_dict()["text"] == told.text in str(told) and "<pre>" in told._repr_html_()
