@@ -80,8 +80,10 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_calls_and_times_are_those_of_cprofile(environment, name):
+TRIES = 3  # other work on the machine may lengthen one of two times
+
+
+def compared(environment, name):
     out = subprocess.run(
         [PYTHON, str(HERE / "compare_profiles.py"), name],
         env=environment,
@@ -90,18 +92,36 @@ def test_calls_and_times_are_those_of_cprofile(environment, name):
         timeout=120,
     )
     assert out.returncode == 0, out.stderr
-    found = json.loads(out.stdout)
-    assert found["calls"] > 50 and found["functions"] > 3
-    assert found["different"] == []
-    for label, own, cumulative, our_own, our_cumulative in found["times"]:
+    return json.loads(out.stdout)
+
+
+def wrong_times(times):
+    """What differs from cProfile's, each the shortest of five."""
+    wrong = []
+    for label, own, cumulative, our_own, our_cumulative in times:
         if label.startswith("~"):
             continue
-        # Our cost is less, and part of what both measure. Shortest of five, on any machine.
-        assert our_cumulative < 1.3 * cumulative + 20e-6, label
-        if label.endswith(":work"):  # nothing that costs us happens inside it
-            assert our_own == pytest.approx(own, rel=0.3, abs=10e-6), label
-    if name not in ("class_bodies", "coroutines", "training_steps"):
-        assert any(label.endswith(":work") for label, *_ in found["times"])
+        # Our cost is less, and part of what both measure.
+        if our_cumulative >= 1.3 * cumulative + 20e-6:
+            wrong.append((label, "cumulative", our_cumulative, cumulative))
+        # Nothing that costs us happens inside of this one.
+        if label.endswith(":work") and our_own != pytest.approx(own, rel=0.3, abs=10e-6):
+            wrong.append((label, "own", our_own, own))
+    return wrong
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_calls_and_times_are_those_of_cprofile(environment, name):
+    for _ in range(TRIES):
+        found = compared(environment, name)
+        assert found["calls"] > 50 and found["functions"] > 3
+        assert found["different"] == []
+        if name not in ("class_bodies", "coroutines", "training_steps"):
+            assert any(label.endswith(":work") for label, *_ in found["times"])
+        wrong = wrong_times(found["times"])
+        if not wrong:
+            return
+    assert wrong == []
 
 
 def test_a_comparison_with_a_wrong_count_fails(environment, tmp_path):
