@@ -20,8 +20,8 @@ configure = @test -f $(1)/build.ninja || { echo "configuring $(1)/"; \
 .DEFAULT_GOAL := help
 .PHONY: help setup build release dev build-clang build-fuzz demo test test-unit test-torch \
 	test-all test-asan tsan torture bless golden-rules fuzz fuzz-long fuzz-smoke bench \
-	bench-recorders bench-tuning bench-full bench-compare format format-check tidy layers docs \
-	ci device-bundle device-test faults faults-gpu clean
+	claims claims-gpu bench-recorders bench-tuning bench-full bench-compare format format-check \
+	tidy layers docs ci device-bundle device-test faults faults-gpu clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
