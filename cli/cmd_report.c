@@ -9,6 +9,7 @@
 #include "page_args.h"
 #include "progress_line.h"
 #include "rules_args.h"
+#include "text_args.h"
 #include "trace_args.h"
 
 enum { SORT_NAMES_MAX = 64 };
@@ -137,33 +138,22 @@ static int read_format(const struct ks_cli_args *args, enum ks_report_format *fo
 
 static int read_style(const struct ks_cli_args *args, struct ks_report_style *style)
 {
-    int64_t limit = 0;
-    int64_t width = 0;
-    int status = ks_cli_number(args, "limit", 1, INT32_MAX, &limit);
+    struct ks_cli_text text = {0};
+    int status = ks_cli_read_text(args, &text);
     if (status == KS_EXIT_OK) {
-        status = ks_cli_number(args, "width", 40, 1000, &width);
+        status = read_format(args, &style->format);
     }
     if (status != KS_EXIT_OK) {
         return status;
     }
-    status = read_format(args, &style->format);
-    if (status != KS_EXIT_OK) {
-        return status;
-    }
-    if (ks_cli_given(args, "limit") && ks_cli_given(args, "all-rows")) {
-        return ks_cli_usage_fail(args, "Cannot use --limit with --all-rows");
-    }
-    bool is_stdout =
-        !ks_cli_value(args, "output") || strcmp(ks_cli_value(args, "output"), "-") == 0;
     style->table = ks_cli_value(args, "table");
     style->sort = ks_cli_value(args, "sort");
-    style->row_limit = ks_cli_given(args, "all-rows") ? SIZE_MAX : (size_t)limit;
-    style->colour = ks_cli_colour(ks_cli_value(args, "color"), is_stdout ? STDOUT_FILENO : -1);
-    style->ascii = !ks_cli_utf8();
+    style->row_limit = text.row_limit;
+    style->colour = text.colour;
+    style->ascii = text.ascii;
     static char folder[PATH_MAX];
     style->root = getcwd(folder, sizeof(folder));
-    style->width = width ? (size_t)width : is_stdout ? ks_cli_width(STDOUT_FILENO) : 0;
-
+    style->width = text.width;
     return check_style(args, style);
 }
 

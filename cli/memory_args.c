@@ -6,29 +6,21 @@
 #include "interrupt.h"
 #include "message.h"
 #include "progress_line.h"
+#include "text_args.h"
 #include "trace_args.h"
 
 int ks_cli_memory_style(const struct ks_cli_args *args, struct ks_memory_style *style)
 {
-    int64_t limit = 0;
-    int64_t width = 0;
-    int status = ks_cli_number(args, "limit", 1, INT32_MAX, &limit);
-    if (status == KS_EXIT_OK) {
-        status = ks_cli_number(args, "width", 40, 1000, &width);
-    }
+    struct ks_cli_text text = {0};
+    int status = ks_cli_read_text(args, &text);
     if (status != KS_EXIT_OK) {
         return status;
     }
-    if (ks_cli_given(args, "limit") && ks_cli_given(args, "all-rows")) {
-        return ks_cli_usage_fail(args, "Cannot use --limit with --all-rows");
-    }
-    bool is_stdout =
-        !ks_cli_value(args, "output") || strcmp(ks_cli_value(args, "output"), "-") == 0;
     style->format = ks_cli_given(args, "json") ? KS_MEMORY_JSON : KS_MEMORY_SCREEN;
-    style->row_limit = ks_cli_given(args, "all-rows") ? SIZE_MAX : (size_t)limit;
-    style->colour = ks_cli_colour(ks_cli_value(args, "color"), is_stdout ? STDOUT_FILENO : -1);
-    style->ascii = !ks_cli_utf8();
-    style->width = width ? (size_t)width : is_stdout ? ks_cli_width(STDOUT_FILENO) : 0;
+    style->row_limit = text.row_limit;
+    style->colour = text.colour;
+    style->ascii = text.ascii;
+    style->width = text.width;
     return KS_EXIT_OK;
 }
 
