@@ -608,7 +608,7 @@ def test_only_the_first_threads_steps_count(tmp_path):
         "recorder.Recorder._end_step",
         "recorder.Recorder._keep_time",
         "recorder.Recorder._begin",
-        "recorder._ThreadCalls.depth",
+        "step_watch._ThreadCalls.depth",
         "module_hooks.ModuleWatcher.begin_search",
         "module_hooks.ModuleWatcher.end",
     ],
@@ -618,7 +618,7 @@ def test_no_failure_of_ours_reaches_the_program(tmp_path, broken):
         tmp_path,
         f"""
         import os
-        from kinetoscope.torch import module_hooks, recorder, step_counter, step_finder
+        from kinetoscope.torch import module_hooks, recorder, step_counter, step_finder, step_watch
         class Unspeakable(Exception):
             def __str__(self):
                 raise ValueError("no words")

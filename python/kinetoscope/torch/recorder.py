@@ -8,19 +8,19 @@ them writes the status file, so that others see how far the process is. Any fail
 recording off and leaves the reason in the status file; the program never sees it.
 """
 
-import functools
 import os
 import sys
-import threading
 from time import perf_counter_ns
 
 from kinetoscope.run_status import RunStatus, rank_of_environment
 from kinetoscope.torch import compiler_counts
 from kinetoscope.torch.explain import explain
 from kinetoscope.torch.joint_start import JointStart
-from kinetoscope.torch.step_finder import INFERENCE, OPTIMIZER, StepFinder
+from kinetoscope.torch.other_profiler import watch_other_profiler
+from kinetoscope.torch.step_finder import INFERENCE
 from kinetoscope.torch.step_pace import StepPace
 from kinetoscope.torch.step_times import StepTimes
+from kinetoscope.torch.step_watch import StepWatch, entry_point, is_worker
 from kinetoscope.torch.window import STACKS, TIMES, Window
 from kinetoscope.torch.window_spec import AUTO_WAIT_MAX, WindowSpec
 
@@ -40,35 +40,12 @@ STEPS_APART_MIN = 10
 WAITING, RECORDING, DONE, OFF = "waiting", "recording", "done", "off"
 
 
-def _entry_point(method):
-    """For all that the program's own calls reach: a failure of ours ends here, and turns us off."""
-
-    @functools.wraps(method)
-    def guarded(recorder, *args):
-        try:
-            method(recorder, *args)
-        except Exception as failure:
-            recorder.fail(failure)
-
-    return guarded
-
-
-class _ThreadCalls(threading.local):
-    """How deep this thread is inside calls of `step`, and whether one of them ended a step."""
-
-    depth = 0
-    is_step_over = False
-    stepped_count = 0  # of optimizers
-
-
-class Recorder:
+class Recorder(StepWatch):
     """All state of one process; forked children begin anew.
 
     Any thread may call the hooks, but only the thread that the StepFinder follows has steps: it
     alone changes phases and windows.
     """
-
-    wants_outputs = False
 
     def __init__(self, torch):
         self._torch = torch
@@ -77,7 +54,6 @@ class Recorder:
         self.mark_name = os.environ.get("KSCOPE_STEP_MARK") or None
         self._in_own_call = False
         self._announced_pid = None
-        self.modules = None  # the ModuleWatcher, once it is there
         self._begin()
 
     def _begin(self):
@@ -87,15 +63,13 @@ class Recorder:
         self._window = None
         self._attempts = 0
         self._windows_done = 0
-        self._finder = StepFinder(self.mark_name, _is_loader_worker(self._torch))
+        self._watch(self._torch, self.mark_name)
         self._source = None
-        self._restarts = 0
         self._restarts_done = 0
         self._waited_count = 0
         self._ended_ns = 0  # when the last step ended; 0: the next step is not worth timing
         self._times = StepTimes()
         self._pace = StepPace()
-        self._calls = _ThreadCalls()
         self._is_other_profiling = False
         self._has_met_other = False
         self._traces = []
@@ -109,49 +83,10 @@ class Recorder:
 
     # ---------------------------------------------------------------- called by the hooks
 
-    @_entry_point
-    def heard(self, source, key=None, dur_ns=0):
-        """A sign that may end a step; see step_finder.py."""
-        if self._phase is not OFF and self._is_step_end(source, key, dur_ns):
-            self._end_step()
-
-    @_entry_point
+    @entry_point
     def epoch_ended(self, key):
         if self._finder.epoch_ended(key):
             self._ended_ns = 0  # what lies between two epochs is no time of a step
-
-    @_entry_point
-    def optimizer_made(self):
-        self._finder.has_optimizer = True
-        self._let_modules_go()
-
-    @_entry_point
-    def optimizer_called(self):
-        self._calls.depth += 1
-
-    @_entry_point
-    def optimizer_stepped(self, optimizer):
-        """An optimizer has done its work, but its own record_function is still open."""
-        calls = self._calls
-        calls.stepped_count += 1
-        self._finder.has_optimizer = True
-        if self._phase is OFF or not self._is_step_end(OPTIMIZER, optimizer, 0):
-            return
-        if self._finder.step_count == 1:
-            self._notes["optimizer"] = type(optimizer).__name__
-        if calls.depth > 0:
-            calls.is_step_over = True  # optimizer_returned ends it
-        else:
-            self._end_step()
-
-    @_entry_point
-    def optimizer_returned(self):
-        calls = self._calls
-        calls.depth = max(calls.depth - 1, 0)  # a fork inside `step` began anew
-        if calls.is_step_over and calls.depth == 0:
-            calls.is_step_over = False
-            if self._phase is not OFF:
-                self._end_step()
 
     @property
     def loader_meter(self):
@@ -161,12 +96,7 @@ class Recorder:
         is_open = window is not None and self._finder.is_stepping_thread()
         return window.meter.loader if is_open else None
 
-    @property
-    def stepped_count(self):
-        """Steps that optimizers made in this thread."""
-        return self._calls.stepped_count
-
-    @_entry_point
+    @entry_point
     def other_profiler_starts(self):
         """The program's own profiler goes first: ours lets go before it begins."""
         if self._in_own_call:
@@ -179,13 +109,13 @@ class Recorder:
         elif self._phase is RECORDING:
             self._turn_off("The program started a profiler of its own in another thread.")
 
-    @_entry_point
+    @entry_point
     def other_profiler_stopped(self):
         if not self._in_own_call:
             self._is_other_profiling = False
             _call_recording("resume_functions")
 
-    @_entry_point
+    @entry_point
     def after_fork(self):
         """In a forked child. A window that the parent has open cannot be used or closed here."""
         was_recording = self._phase is RECORDING
@@ -195,7 +125,7 @@ class Recorder:
             # Torch goes on to record what it inherited; this thread at least need not add to it.
             self._torch.autograd._enable_record_function(False)
 
-    @_entry_point
+    @entry_point
     def at_exit(self):
         self._is_over = True
         if self._phase is RECORDING:
@@ -203,34 +133,38 @@ class Recorder:
         if self._finder.step_count > 0 or self._status.pid == self._announced_pid:
             self._report()
 
-    @_entry_point
+    @entry_point
+    def install(self):
+        """All hooks are there."""
+        if self.mark_name is None:
+            self.modules.begin()
+        watch_other_profiler(self._torch, self.other_profiler_starts, self.other_profiler_stopped)
+        self.announce()
+
+    @entry_point
     def announce(self):
         """The first status file: torch is here. Workers of multiprocessing speak once they step."""
-        import multiprocessing  # torch has loaded it already
-
-        process = multiprocessing.current_process()
-        is_worker = process.name != "MainProcess" or getattr(process, "_inheriting", False)
-        self._announced_pid = None if is_worker else os.getpid()
-        if not is_worker:
+        self._announced_pid = None if is_worker() else os.getpid()
+        if self._announced_pid is not None:
             self._report()
 
     # ---------------------------------------------------------------- steps
 
+    @property
+    def _is_off(self):
+        return self._phase is OFF
+
     def _is_step_end(self, source, key, dur_ns):
-        finder = self._finder
-        is_end = finder.is_step_end(source, key, dur_ns)
-        if finder.source is not self._source:
-            self._source = finder.source
-            if finder.source is not INFERENCE:
+        is_end = super()._is_step_end(source, key, dur_ns)
+        if self._finder.source is not self._source:
+            self._source = self._finder.source
+            if self._source is not INFERENCE:
                 self._let_modules_go()
-        if finder.restarts != self._restarts:
-            self._restarts = finder.restarts
-            self._restart(finder.step_count - is_end)
         return is_end
 
-    def _let_modules_go(self):
-        if self.modules is not None:
-            self.modules.end()
+    def _saw_optimizer(self, optimizer):
+        if self._finder.step_count == 1:
+            self._notes["optimizer"] = type(optimizer).__name__
 
     def _restart(self, step_count):
         """What counted as a step until now was none: times and an open window are worth nothing."""
@@ -526,12 +460,6 @@ def _call_recording(name):
     recording = sys.modules.get("kinetoscope._recording")
     if recording is not None:
         getattr(recording, name)()
-
-
-def _is_loader_worker(torch):
-    """A test whether this process fetches batches for another one: its modules are transforms."""
-    worker_info = torch.utils.data.get_worker_info
-    return lambda: worker_info() is not None
 
 
 def _printable(text):

@@ -7,15 +7,14 @@ no further either. So the blocks of two processes can be timed in turn, and neit
 other. Numbers are told as they are: the tuner judges.
 """
 
-import functools
 import os
 import random
 import socket
 import sys
-import threading
 from time import perf_counter_ns
 
-from kinetoscope.torch.step_finder import LOADER, OPTIMIZER, StepFinder
+from kinetoscope.torch.step_finder import LOADER
+from kinetoscope.torch.step_watch import StepWatch, entry_point, is_worker
 from kinetoscope.torch.tuned_numbers import RunNumbers
 from kinetoscope.torch.tuned_settings import (
     TunedSettings,
@@ -30,47 +29,26 @@ WARM_NS_MAX = 20_000_000_000  # slow steps: no more than WARM_STEPS_MIN of them
 STATUS_NOBODY_LISTENS = 75
 
 
-def _entry_point(method):
-    @functools.wraps(method)
-    def guarded(session, *args):
-        try:
-            return method(session, *args)
-        except Exception as failure:
-            return session.fail(failure)
-
-    return guarded
-
-
-class _ThreadCalls(threading.local):
-    depth = 0  # inside calls of an optimizer's `step`
-    is_step_over = False
-    stepped_count = 0
-
-
-class TunedSession:
+class TunedSession(StepWatch):
     """Stands where the Recorder stands in a `kscope run`: the same hooks tell it of steps."""
 
-    loader_meter = None  # of the Recorder alone
     wants_outputs = True
 
     def __init__(self, torch):
         self._torch = torch
         self._path = os.environ["KSCOPE_TUNE"]
         self.mark_name = os.environ.get("KSCOPE_STEP_MARK") or None
-        self._is_off = _is_worker()
+        self._is_off = is_worker()
         self._socket = None
         self._lines = None
         self._refused = []
-        self._finder = StepFinder(self.mark_name, _is_loader_worker(torch))
-        self._restarts = 0
-        self._calls = _ThreadCalls()
+        self._watch(torch, self.mark_name)
         self._step_count = 0
         self._block_steps = 0
         self._block_goal = None  # None: warming up
         self._began_ns = perf_counter_ns()
         self._epochs = []  # steps at whose end the loader had no more
         self._optimizer = None
-        self.modules = None  # the ModuleWatcher
         self.numbers = RunNumbers(torch)
         settings = settings_of_environment()
         self.settings = TunedSettings(torch, settings, self.refuse)
@@ -80,11 +58,11 @@ class TunedSession:
 
     def install(self):
         self.settings.install()
-        if self._is_off:
-            return
-        self._seed()
-        self.numbers.install(self.settings.model.scaler)
-        self.settings.loaders.watch_random()
+        if not self._is_off:
+            self._seed()
+            self.numbers.install(self.settings.model.scaler)
+            self.settings.loaders.watch_random()
+        self.modules.begin()
 
     def refuse(self, name, why):
         """A setting that cannot be applied; told with the first block."""
@@ -94,68 +72,29 @@ class TunedSession:
 
     # ---------------------------------------------------------------- called by the hooks
 
-    @_entry_point
+    @entry_point
     def heard(self, source, key=None, dur_ns=0):
-        if self._is_off:
-            return
-        if source is LOADER:
+        if source is LOADER and not self._is_off:
             self.settings.loaders.asked(key)
-        if self._is_step_end(source, key, dur_ns):
-            self._end_step()
+        super().heard(source, key, dur_ns)
 
-    @_entry_point
+    @entry_point
     def epoch_ended(self, key):
         if not self._is_off and len(self._epochs) < 64:
             self._epochs.append(self._step_count)
 
-    @_entry_point
+    @entry_point
     def saw_output(self, output):
         """Of an outermost module, in a program without an optimizer."""
         if not self._is_off and not self._finder.has_optimizer:
             self.numbers.see_output(output)
-
-    @_entry_point
-    def optimizer_made(self):
-        self._finder.has_optimizer = True
-        if self.modules is not None:
-            self.modules.end()
-
-    @_entry_point
-    def optimizer_called(self):
-        self._calls.depth += 1
-
-    @_entry_point
-    def optimizer_stepped(self, optimizer):
-        calls = self._calls
-        calls.stepped_count += 1
-        self._finder.has_optimizer = True
-        if self._is_off or not self._is_step_end(OPTIMIZER, optimizer, 0):
-            return
-        self._optimizer = optimizer
-        if calls.depth > 0:
-            calls.is_step_over = True
-        else:
-            self._end_step()
-
-    @_entry_point
-    def optimizer_returned(self):
-        calls = self._calls
-        calls.depth = max(calls.depth - 1, 0)
-        if calls.is_step_over and calls.depth == 0:
-            calls.is_step_over = False
-            if not self._is_off:
-                self._end_step()
-
-    @property
-    def stepped_count(self):
-        return self._calls.stepped_count
 
     def after_fork(self):
         """Children have no steps, and the socket is not theirs."""
         self._is_off = True
         self._socket = None
 
-    @_entry_point
+    @entry_point
     def at_exit(self):
         """Also of a process that had too few steps to be waited for, or none."""
         if self._is_off:
@@ -173,15 +112,10 @@ class TunedSession:
 
     # ---------------------------------------------------------------- blocks
 
-    def _is_step_end(self, source, key, dur_ns):
-        finder = self._finder
-        is_end = finder.is_step_end(source, key, dur_ns)
-        if finder.restarts != self._restarts:
-            self._restarts = finder.restarts
-            self._begin_again()
-        return is_end
+    def _saw_optimizer(self, optimizer):
+        self._optimizer = optimizer
 
-    def _begin_again(self):
+    def _restart(self, step_count):
         """What counted as a step until now was none."""
         if self._socket is not None:
             raise RuntimeError("the steps of the script changed while they were timed")
@@ -298,18 +232,6 @@ def _asked(question, otherwise):
 
 def _one_line(text):
     return " ".join(str(text).split())[:300]
-
-
-def _is_worker():
-    """Of multiprocessing: workers of loaders that are spawned import torch, too."""
-    import multiprocessing
-
-    process = multiprocessing.current_process()
-    return process.name != "MainProcess" or getattr(process, "_inheriting", False)
-
-
-def _is_loader_worker(torch):
-    return lambda: torch.utils.data.get_worker_info() is not None
 
 
 def _world_size(torch):
