@@ -5,12 +5,10 @@
  * reading in one piece and in many gives the same bytes and the same verdict (looked at for one
  * input in so many, by its bytes: opening costs more than reading). A damaged stream may give less
  * of its last block when more is asked for at once. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/text.h"
+#include "fuzz_file.h"
 #include "fuzz_share.h"
 #include "read/input.h"
 
@@ -41,20 +39,6 @@ static enum ks_input_damage drain(const char *path, size_t piece, struct ks_text
     return damage;
 }
 
-/* One file for all inputs: making one takes longer than reading it. */
-static const char *file_of(const uint8_t *bytes, size_t size)
-{
-    static int fd = -1;
-    static char path[64];
-    if (fd < 0) {
-        fd = memfd_create("fuzz", MFD_CLOEXEC);
-        KS_ASSERT(fd >= 0);
-        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    }
-    KS_ASSERT(ftruncate(fd, (off_t)size) == 0 && pwrite(fd, bytes, size, 0) == (ssize_t)size);
-    return path;
-}
-
 static void compare_whole(const char *path, const struct ks_text *pieces,
                           enum ks_input_damage damage_pieces)
 {
@@ -76,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    const char *path = file_of(data + 1, size - 1);
+    const char *path = fuzz_file(data + 1, size - 1);
     struct ks_text pieces;
     ks_text_init(&pieces);
     bool is_plain = false;

@@ -3,33 +3,17 @@
  *
  * What must hold, beside what sanitizers see: sums of pools, holders and places agree, no level is
  * below zero, no peak below the levels at both ends, and what is held at the peak adds up to it. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "fuzz_file.h"
 #include "read/snapshot_reader.h"
 #include "show/memory_picture.h"
 
 enum { VALUES_MAX = 16 << 20 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* One file for all inputs: making one takes longer than reading it. */
-static const char *file_of(const uint8_t *bytes, size_t size)
-{
-    static int fd = -1;
-    static char path[64];
-    if (fd < 0) {
-        fd = memfd_create("fuzz", MFD_CLOEXEC);
-        KS_ASSERT(fd >= 0);
-        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    }
-    KS_ASSERT(ftruncate(fd, (off_t)size) == 0 && pwrite(fd, bytes, size, 0) == (ssize_t)size);
-    return path;
-}
 
 static bool ignore(void *user, const char *bytes, size_t size)
 {
@@ -128,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct ks_stack_pool pool;
     struct ks_strpool *strings = NULL;
     struct ks_err err = {0};
-    struct ks_snapshot_source source = {.path = file_of(data, size), .bytes_max = VALUES_MAX};
+    struct ks_snapshot_source source = {.path = fuzz_file(data, size), .bytes_max = VALUES_MAX};
     KS_ASSERT(ks_strpool_create(&strings, &err) == KS_OK);
     KS_ASSERT(ks_stack_pool_init(&pool, strings, &err) == KS_OK);
     ks_snapshot_init(&snapshot, &pool);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "cmocka_all.h"
+#include "fail_each.h"
 
 /* Two steps with an operator, a launch, a kernel and memory; the names are a parameter. */
 static const char trace_text[] =
@@ -41,7 +42,7 @@ static bool ignore(void *user, const char *bytes, size_t size)
     return true;
 }
 
-static enum ks_status compare_and_write(const struct ks_report_style *style, struct ks_err *err)
+static enum ks_status compare_and_write(const void *style, struct ks_err *err)
 {
     struct ks_comparison *comparison = NULL;
     size_t size = 0;
@@ -55,26 +56,6 @@ static enum ks_status compare_and_write(const struct ks_report_style *style, str
     return status;
 }
 
-static void fail_each(const struct ks_report_style *style, bool for_ever)
-{
-    struct ks_err err = {0};
-    ks_alloc_fail_at(0, false);
-    assert_int_equal(compare_and_write(style, &err), KS_OK);
-    int64_t calls = ks_alloc_calls();
-    int64_t live = ks_alloc_live();
-    assert_true(calls > 10);
-    for (int64_t at = 1; at <= calls; at++) {
-        err = (struct ks_err){0};
-        ks_alloc_fail_at(at, for_ever);
-        enum ks_status status = compare_and_write(style, &err);
-        ks_alloc_fail_at(0, false);
-        assert_int_equal(status, KS_ERR_NOMEM);
-        assert_int_equal(err.status, KS_ERR_NOMEM);
-        assert_non_null(strstr(err.message, "Cannot "));
-        assert_int_equal(ks_alloc_live(), live);
-    }
-}
-
 static const struct ks_report_style styles[] = {
     {.format = KS_REPORT_JSON},
     {.format = KS_REPORT_SCREEN, .colour = true},
@@ -84,8 +65,7 @@ static void test_allocations(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SIDES; i++) {
-        fail_each(&styles[i], false);
-        fail_each(&styles[i], true);
+        fail_each_allocation(compare_and_write, &styles[i], 10);
     }
 }
 

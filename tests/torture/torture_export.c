@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "cmocka_all.h"
+#include "fail_each.h"
 #include "recording_bytes.h"
 
 static const char trace_text[] =
@@ -83,7 +84,6 @@ static bool ignore(void *user, const char *bytes, size_t size)
 }
 
 /* Writes something; `what` says what. */
-typedef enum ks_status (*writer)(const void *what, struct ks_err *err);
 
 static enum ks_status write_export(const void *what, struct ks_err *err)
 {
@@ -153,25 +153,6 @@ static enum ks_status take_names(const void *table, struct ks_err *err)
     return KS_OK;
 }
 
-static void fail_each(writer write_it, const void *what, bool for_ever)
-{
-    struct ks_err err = {0};
-    ks_alloc_fail_at(0, false);
-    assert_int_equal(write_it(what, &err), KS_OK);
-    int64_t calls = ks_alloc_calls();
-    int64_t live = ks_alloc_live();
-    for (int64_t at = 1; at <= calls; at++) {
-        err = (struct ks_err){0};
-        ks_alloc_fail_at(at, for_ever);
-        enum ks_status status = write_it(what, &err);
-        ks_alloc_fail_at(0, false);
-        assert_int_equal(status, KS_ERR_NOMEM);
-        assert_int_equal(err.status, KS_ERR_NOMEM);
-        assert_non_null(strstr(err.message, "Cannot "));
-        assert_int_equal(ks_alloc_live(), live);
-    }
-}
-
 static const struct ks_export_options exports[] = {
     {.format = KS_EXPORT_CSV, .table = "operators", .gzip = true},
     {.format = KS_EXPORT_CSV, .table = "events", .categories = "kernel"},
@@ -195,14 +176,14 @@ static void test_allocations(void **state)
         .paths = paths, .path_count = 1, .step_range_given = true, .step_last = 9};
     assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
     for (size_t i = 0; i < EXPORTS; i++) {
-        fail_each(write_export, &exports[i], false);
-        fail_each(write_export, &exports[i], true);
+        fail_each_of(write_export, &exports[i], false, 0);
+        fail_each_of(write_export, &exports[i], true, 0);
     }
     static const char *const tables[] = {"events", "findings"};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-        fail_each(take_columns, tables[i], false);
-        fail_each(take_columns, tables[i], true);
-        fail_each(take_names, tables[i], false);
+        fail_each_of(take_columns, tables[i], false, 0);
+        fail_each_of(take_columns, tables[i], true, 0);
+        fail_each_of(take_names, tables[i], false, 0);
     }
     ks_report_close(report);
 }
@@ -222,17 +203,17 @@ static void test_recordings(void **state)
     assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
         writes.calls = 0;
-        fail_each(write_export, &formats[i], false);
+        fail_each_of(write_export, &formats[i], false, 0);
         assert_true(writes.calls > 0);
-        fail_each(write_export, &formats[i], true);
+        fail_each_of(write_export, &formats[i], true, 0);
     }
     ks_report_close(report);
 }
 
 /* Runs an export whose n-th read or write fails, for each n of a good run. Which chunks are in
  * memory already differs from run to run, so there may be fewer reads than in the good one. */
-static void fail_each_call(writer write_it, const void *what, int64_t *calls, int64_t *fail_at,
-                           int64_t calls_min)
+static void fail_each_call(fail_each_work write_it, const void *what, int64_t *calls,
+                           int64_t *fail_at, int64_t calls_min)
 {
     struct ks_err err = {0};
     *calls = *fail_at = 0;
@@ -286,8 +267,8 @@ static void test_conversions(void **state)
         {.path = trace_path, .anonymize = true},
     };
     for (size_t i = 0; i < sizeof(conversions) / sizeof(conversions[0]); i++) {
-        fail_each(write_converted, &conversions[i], false);
-        fail_each(write_converted, &conversions[i], true);
+        fail_each_of(write_converted, &conversions[i], false, 0);
+        fail_each_of(write_converted, &conversions[i], true, 0);
         fail_each_call(write_converted, &conversions[i], &reads.calls, &reads.fail_at, 2);
         fail_each_call(write_converted, &conversions[i], &writes.calls, &writes.fail_at, 1);
     }
@@ -306,7 +287,7 @@ static void test_pictures(void **state)
     struct ks_report_options options = {.paths = paths, .path_count = 1};
     assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
     for (size_t i = 0; i < sizeof(pictures) / sizeof(pictures[0]); i++) {
-        fail_each(write_picture, &pictures[i], false);
+        fail_each_of(write_picture, &pictures[i], false, 0);
         fail_each_call(write_picture, &pictures[i], &writes.calls, &writes.fail_at, 1);
     }
     ks_report_close(report);
@@ -320,10 +301,10 @@ static void test_page(void **state)
     struct ks_report_options options = {.paths = paths, .path_count = 1};
     if (ks_page_can_write(NULL) == KS_OK) {
         assert_int_equal(ks_report_open(&options, &report, NULL), KS_OK);
-        fail_each(write_page, &page, false);
-        fail_each(write_page, &page, true);
-        fail_each(write_parts, &page, false);
-        fail_each(write_parts, &page, true);
+        fail_each_of(write_page, &page, false, 0);
+        fail_each_of(write_page, &page, true, 0);
+        fail_each_of(write_parts, &page, false, 0);
+        fail_each_of(write_parts, &page, true, 0);
         ks_report_close(report);
     }
 }

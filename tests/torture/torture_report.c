@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "cmocka_all.h"
+#include "fail_each.h"
 
 static const char trace_text[] =
     "{\"deviceProperties\": [{\"id\": 0, \"name\": \"GPU\"}], \"traceEvents\": ["
@@ -74,8 +75,9 @@ static bool style_at(size_t index, struct ks_report_style *style)
     return true;
 }
 
-static enum ks_status write_all(const struct ks_report_style *style, struct ks_err *err)
+static enum ks_status write_all(const void *what, struct ks_err *err)
 {
+    const struct ks_report_style *style = what;
     struct ks_report_options options = {
         .paths = &input_path, .path_count = 1, .group_by_shape = true, .chunk_rows = 16};
     struct ks_report *report = NULL;
@@ -93,34 +95,13 @@ static enum ks_status write_all(const struct ks_report_style *style, struct ks_e
     return status;
 }
 
-static void fail_each(const struct ks_report_style *style, bool for_ever)
-{
-    struct ks_err err = {0};
-    ks_alloc_fail_at(0, false);
-    assert_int_equal(write_all(style, &err), KS_OK);
-    int64_t calls = ks_alloc_calls();
-    int64_t live = ks_alloc_live();
-    assert_true(calls > 50);
-    for (int64_t at = 1; at <= calls; at++) {
-        err = (struct ks_err){0};
-        ks_alloc_fail_at(at, for_ever);
-        enum ks_status status = write_all(style, &err);
-        ks_alloc_fail_at(0, false);
-        assert_int_equal(status, KS_ERR_NOMEM);
-        assert_int_equal(err.status, KS_ERR_NOMEM);
-        assert_non_null(strstr(err.message, "Cannot "));
-        assert_int_equal(ks_alloc_live(), live);
-    }
-}
-
 static void test_allocations(void **state)
 {
     (void)state;
     struct ks_report_style style;
     input_path = trace_path;
     for (size_t i = 0; style_at(i, &style); i++) {
-        fail_each(&style, false);
-        fail_each(&style, true);
+        fail_each_allocation(write_all, &style, 50);
     }
 }
 
@@ -131,8 +112,7 @@ static void test_folder(void **state)
     input_path = folder_path;
     for (size_t i = 0; style_at(i, &style); i++) {
         if (style.format != KS_REPORT_TABLE) {
-            fail_each(&style, false);
-            fail_each(&style, true);
+            fail_each_allocation(write_all, &style, 50);
         }
     }
 }

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "cmocka_all.h"
+#include "fail_each.h"
 
 enum { SIDES = 2 };
 
@@ -54,7 +55,7 @@ static enum ks_status open_both(struct ks_memory **memory, struct ks_err *err)
     return ks_memory_open(&options, memory, &failed, err);
 }
 
-static enum ks_status read_and_write(const struct ks_memory_style *style, struct ks_err *err)
+static enum ks_status read_and_write(const void *style, struct ks_err *err)
 {
     struct ks_memory *memory = NULL;
     size_t size = 0;
@@ -69,26 +70,6 @@ static enum ks_status read_and_write(const struct ks_memory_style *style, struct
     return status;
 }
 
-static void fail_each(const struct ks_memory_style *style, bool for_ever)
-{
-    struct ks_err err = {0};
-    ks_alloc_fail_at(0, false);
-    assert_int_equal(read_and_write(style, &err), KS_OK);
-    int64_t calls = ks_alloc_calls();
-    int64_t live = ks_alloc_live();
-    assert_true(calls > 40);
-    for (int64_t at = 1; at <= calls; at++) {
-        err = (struct ks_err){0};
-        ks_alloc_fail_at(at, for_ever);
-        enum ks_status status = read_and_write(style, &err);
-        ks_alloc_fail_at(0, false);
-        assert_int_equal(status, KS_ERR_NOMEM);
-        assert_int_equal(err.status, KS_ERR_NOMEM);
-        assert_non_null(strstr(err.message, "Cannot "));
-        assert_int_equal(ks_alloc_live(), live);
-    }
-}
-
 static const struct ks_memory_style styles[] = {
     {.format = KS_MEMORY_SCREEN, .colour = true},
     {.format = KS_MEMORY_JSON},
@@ -99,8 +80,7 @@ static void test_allocations(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(styles) / sizeof(styles[0]); i++) {
-        fail_each(&styles[i], false);
-        fail_each(&styles[i], true);
+        fail_each_allocation(read_and_write, &styles[i], 40);
     }
 }
 
