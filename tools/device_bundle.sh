@@ -97,7 +97,7 @@ pack() {
     cp -R python examples LICENSE "$stage"
     cp -R tests/data tests/device tests/faults "$stage/tests"
     cp -R tests/torch "$stage/tests"
-    cp tools/device_test.sh tools/device_extension.sh tools/faults_gpu.sh \
+    cp tools/find_kscope.sh tools/device_test.sh tools/device_extension.sh tools/faults_gpu.sh \
         tools/tune_gpu.sh "$stage/tools"
     pack_extension
     cp docs/device.md docs/examples.md docs/faults.md "$stage/docs"

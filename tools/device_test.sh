@@ -6,20 +6,10 @@
 # Results and recorded traces go to $OUT, else to build/device-test.
 set -eu
 cd "$(dirname "$0")/.."
-
-for program in "${KSCOPE_BIN:-}" bin/kscope build-device/kscope build/kscope; do
-    [ -n "$program" ] && [ -x "$program" ] && break
-done
-if [ ! -x "$program" ]; then
-    echo "device_test: no kscope here: unpack the bundle, or call make device-bundle" >&2
-    exit 1
-fi
+. tools/find_kscope.sh
 if command -v nvidia-smi >/dev/null; then
     nvidia-smi -L
 else
     echo "device_test: no nvidia-smi; the parts that need a GPU are left out"
 fi
-python=python3
-[ ! -x .venv/bin/python ] || python=.venv/bin/python
-export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-exec "${KSCOPE_PYTHON:-$python}" tests/device/run_parts.py "$program" "${OUT:-build/device-test}"
+exec "$python" tests/device/run_parts.py "$program" "${OUT:-build/device-test}"

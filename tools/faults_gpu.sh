@@ -6,16 +6,6 @@
 # The table goes to docs/faults.md, and all numbers to $OUT, else to build/faults-gpu.
 set -eu
 cd "$(dirname "$0")/.."
-
-for program in "${KSCOPE_BIN:-}" bin/kscope build/kscope; do
-    [ -n "$program" ] && [ -x "$program" ] && break
-done
-if [ ! -x "$program" ]; then
-    echo "faults_gpu: no kscope here: unpack the bundle, or call make build" >&2
-    exit 1
-fi
-python=python3
-[ ! -x .venv/bin/python ] || python=.venv/bin/python
-export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-exec "${KSCOPE_PYTHON:-$python}" tests/faults/run_faults.py "$program" \
+. tools/find_kscope.sh
+exec "$python" tests/faults/run_faults.py "$program" \
     "${OUT:-build/faults-gpu}" --device cuda --docs docs/faults.md "$@"

@@ -26,6 +26,14 @@ static PyMethodDef functions[] = {
     {0},
 };
 
+int ks_engine_add_type(PyObject *module, PyType_Spec *spec, const char *name)
+{
+    PyObject *type = PyType_FromSpec(spec);
+    int status = type ? PyModule_AddObjectRef(module, name, type) : -1;
+    Py_XDECREF(type);
+    return status;
+}
+
 static int fill_module(PyObject *module)
 {
     if (ks_engine_errors_add_to(module) < 0 || ks_timed_call_add_to(module) < 0 ||

@@ -5,6 +5,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+/* Makes a type of the spec, which lives as long as the module, and adds it. */
+int ks_engine_add_type(PyObject *module, PyType_Spec *spec, const char *name);
+
 int ks_report_type_add_to(PyObject *module);
 int ks_timed_call_add_to(PyObject *module);
 int ks_memory_curve_type_add_to(PyObject *module);

@@ -191,10 +191,7 @@ static PyType_Spec spec = {
 
 int ks_memory_curve_type_add_to(PyObject *module)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
-    int result = type ? PyModule_AddObjectRef(module, "MemoryCurve", type) : -1;
-    Py_XDECREF(type);
-    return result;
+    return ks_engine_add_type(module, &spec, "MemoryCurve");
 }
 
 PyObject *ks_py_kv_cache_bytes(PyObject *module, PyObject *arguments, PyObject *keywords)

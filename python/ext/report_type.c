@@ -497,8 +497,5 @@ static PyType_Spec spec = {
 
 int ks_report_type_add_to(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&spec);
-    int status = type ? PyModule_AddObjectRef(module, "Report", type) : -1;
-    Py_XDECREF(type);
-    return status;
+    return ks_engine_add_type(module, &spec, "Report");
 }

@@ -210,8 +210,5 @@ static PyType_Spec spec = {
 
 int ks_trial_type_add_to(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&spec);
-    int status = type ? PyModule_AddObjectRef(module, "Trial", type) : -1;
-    Py_XDECREF(type);
-    return status;
+    return ks_engine_add_type(module, &spec, "Trial");
 }

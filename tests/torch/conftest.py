@@ -30,6 +30,17 @@ def make(ks, tmp_path):
 
 
 @pytest.fixture
+def one_thread():
+    """The machine has other things to do, and threads that wait for each other take long then."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
 def naps():
     """{what: [seconds that a sleep really took]}, filled by naps.take(what, seconds)."""
     return Naps()

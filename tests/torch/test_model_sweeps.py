@@ -9,20 +9,11 @@ torch = pytest.importorskip("torch")
 
 from tuned_models import Napping, batch, images, mlp, state  # noqa: E402
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("one_thread")]
 
 HALF = {"dtype": torch.bfloat16, "enabled": True}
 FULL = {"dtype": torch.float32, "enabled": False}
 QUICK = {"seconds": 0.2}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """The machine has other things to do, and threads that wait for each other take long then."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
