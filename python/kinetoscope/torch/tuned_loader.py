@@ -14,6 +14,8 @@ from importlib import import_module
 
 FETCHES_WATCHED = 3  # of each process
 ARGUMENTS = {"workers": "num_workers", "prefetch": "prefetch_factor", "batch": "batch_size"}
+WORKERS_SETTINGS = {"workers", "prefetch", "persistent"}
+ITERABLE_KEEPS = "an IterableDataset hands its data out once in each worker"
 SWITCHES = {"persistent": "persistent_workers", "pin": "pin_memory"}
 
 
@@ -24,6 +26,7 @@ class LoaderTuner:
         self._refuse = refuse
         self._made = {}  # id of the data set -> arguments that the script gave, by name
         self._asked = {}  # id of the data set -> batches asked for
+        self._untaken = {}  # setting -> why a loader could not have it, and no other one had it
         self._draws = None  # a byte that workers share with us: the data set draws random numbers
 
     def install(self):
@@ -54,12 +57,15 @@ class LoaderTuner:
     def asked(self, key):
         self._asked[key] = self._asked.get(key, 0) + 1
 
+    def main_key(self):
+        """Of the loader that gave most batches; None before any did."""
+        return max(self._asked, key=self._asked.get, default=None)
+
     def facts(self):
         """Of the loader that gave most batches."""
         if not self._asked:
             return {"loaders": 0}
-        key = max(self._asked, key=self._asked.get)
-        given = self._made.get(key, {})
+        given = self._made.get(self.main_key(), {})
         return {
             "loaders": len(self._asked),
             "workers": given.get("num_workers", 0),
@@ -70,6 +76,18 @@ class LoaderTuner:
             "iterable": int(given.get("is_iterable", False)),
             "draws": int(self._draws is not None and self._draws[0] != 0),
         }
+
+    def _note_taken(self, name, is_taken):
+        if is_taken:
+            self._untaken[name] = None
+        else:
+            self._untaken.setdefault(name, ITERABLE_KEEPS)
+
+    def refuse_untaken(self):
+        """Tells of settings that no loader could have."""
+        for name, why in self._untaken.items():
+            if why is not None:
+                self._refuse(name, why)
 
     def _note(self, arguments):
         dataset = arguments.get("dataset")
@@ -83,9 +101,10 @@ class LoaderTuner:
     def _tune(self, arguments):
         """`arguments` are changed in place; what must go with a value goes with it."""
         settings = self._settings
-        if "workers" in settings and self._is_iterable(arguments.get("dataset")):
-            self._refuse("workers", "an IterableDataset hands its data out once in each worker")
-            return
+        if self._is_iterable(arguments.get("dataset")):
+            settings = {k: v for k, v in settings.items() if k not in WORKERS_SETTINGS}
+        for name in WORKERS_SETTINGS & self._settings.keys():
+            self._note_taken(name, name in settings)
         for name, argument in ARGUMENTS.items():
             if name in settings and not (name == "batch" and "batch_sampler" in arguments):
                 arguments[argument] = int(settings[name])

@@ -2,8 +2,11 @@
 
 Two hooks on all modules stay from the first call until a module is called for the second time; what
 is called outside any other module in between, and has parameters, is what the script calls its
-model. Of it the instance changes, never the class: weights get another layout, `forward` runs under
-autocast, and `compile` is called in place. So the first call is always as without us.
+model. Its weights get another layout, its `forward` runs under autocast, and `compile` is called in
+place. The first call is always as without us.
+
+`forward` is changed on the class, for these instances alone: one on the instance would be copied
+with it, and a copy would compute with the weights of the original and could not be pickled.
 """
 
 import functools
@@ -24,7 +27,7 @@ class ModelTuner:
         self._handles = []
         self.models = []
         self.autocast = None  # name of the type that the script itself casts to
-        self.scaler = None
+        self.has_scale = False  # of the loss: see tuned_scaler
         self.has_pictures = False  # inputs or weights of four dimensions
 
     def install(self):
@@ -36,7 +39,8 @@ class ModelTuner:
         if self._settings.get("precision") == "fp16":
             from kinetoscope.torch.tuned_scaler import LossScaler
 
-            self.scaler = LossScaler(self._torch, self._refuse)
+            LossScaler(self._torch).install()
+            self.has_scale = True
 
     def facts(self):
         parameters = [p for model in self.models for p in model.parameters()]
@@ -100,18 +104,15 @@ class ModelTuner:
 
     def _turn_pictures(self, module):
         channels_last = self._torch.channels_last
-        module.to(memory_format=channels_last)
 
         def turn(value):
             return value.contiguous(memory_format=channels_last) if value.dim() == 4 else value
 
-        forward = module.forward
+        def tuned(forward, module, args, kwargs):
+            return forward(module, *self._map(args, turn), **self._map(kwargs, turn))
 
-        @functools.wraps(forward)
-        def tuned(*args, **kwargs):
-            return forward(*self._map(args, turn), **self._map(kwargs, turn))
-
-        module.forward = tuned
+        if self._change_forward(module, "layout", tuned):
+            module.to(memory_format=channels_last)
 
     def _cast(self, module, name):
         """Outputs come back in fp32, so that a loss outside the model is computed as before."""
@@ -121,18 +122,37 @@ class ModelTuner:
             return
         device = next(module.parameters()).device.type
         dtype = getattr(torch, name)
-        forward = module.forward
 
         def widen(value):
             return value.float() if value.dtype is dtype else value
 
-        @functools.wraps(forward)
-        def tuned(*args, **kwargs):
+        def tuned(forward, module, args, kwargs):
             with torch.autocast(device, dtype=dtype):
-                output = forward(*args, **kwargs)
+                output = forward(module, *args, **kwargs)
             return self._map(output, widen)
 
-        module.forward = tuned
+        self._change_forward(module, "precision", tuned)
+
+    def _change_forward(self, module, name, tuned):
+        """`tuned(forward, module, args, kwargs)` is called for this module. False: it cannot be."""
+        if isinstance(module, self._torch.jit.ScriptModule):
+            self._refuse(name, "a scripted module cannot be called in another way")
+            return False
+        if "forward" in vars(module):
+            self._refuse(name, "the script has a forward of its own on the module")
+            return False
+        module_class = type(module)
+        forward = module_class.forward
+        wanted = id(module)  # self.models holds it, so that no other one gets this number
+
+        @functools.wraps(forward)
+        def changed(module, *args, **kwargs):
+            if id(module) != wanted:
+                return forward(module, *args, **kwargs)
+            return tuned(forward, module, args, kwargs)
+
+        module_class.forward = changed
+        return True
 
     def _compile(self):
         if len(self.models) > MODELS_COMPILED_MAX:

@@ -6,10 +6,12 @@ the first of each are kept: later ones drift apart in any two runs that round di
 """
 
 import functools
+import math
 import threading
 from importlib import import_module
 
 KEPT_MAX = 24  # of each kind
+LEFT_OUT = float("-inf")  # stands for the norm of a step that a loss scale left out
 
 
 class RunNumbers:
@@ -18,10 +20,11 @@ class RunNumbers:
         self._kept = {"loss": [], "norm": [], "output": []}
         self._counts = dict.fromkeys(self._kept, 0)
         self._local = threading.local()
+        self._has_scale = False
 
-    def install(self, scaler):
-        """`scaler`: what scales the losses, or None."""
-        torch = self._torch
+    def install(self, has_scale=False):
+        """`has_scale`: a loss scale leaves out the steps whose gradients are not finite."""
+        torch, self._has_scale = self._torch, has_scale
         backward = torch.Tensor.backward
 
         @functools.wraps(backward)
@@ -30,12 +33,9 @@ class RunNumbers:
                 return backward(loss, gradient, *args, **kwargs)
             self._local.is_inside = True
             try:
-                is_plain = gradient is None and loss.numel() == 1
-                if is_plain:
+                if gradient is None and loss.numel() == 1:
                     self._keep("loss", loss)
-                if scaler is None or not is_plain:
-                    return backward(loss, gradient, *args, **kwargs)
-                return scaler.backward(loss, lambda x: backward(x, gradient, *args, **kwargs))
+                return backward(loss, gradient, *args, **kwargs)
             finally:
                 self._local.is_inside = False
 
@@ -43,7 +43,7 @@ class RunNumbers:
         optimizer_module = import_module("torch.optim.optimizer")
         register = getattr(optimizer_module, "register_optimizer_step_pre_hook", None)
         if register is not None:
-            register(functools.partial(self._before_step, scaler))
+            register(self._before_step)
 
     def see_output(self, output):
         """What an outermost module gave; only sums of it are kept, in a program without losses."""
@@ -54,22 +54,30 @@ class RunNumbers:
         with self._torch.no_grad():
             floats = [t for t in tensors_of(output) if t.is_floating_point()]
             if floats:
-                sums = [t.detach().float().abs().mean() for t in floats]
+                sums = [self._weighted_mean(t.detach().float().flatten()) for t in floats]
                 self._keep("output", self._torch.stack([s.to(sums[0].device) for s in sums]).sum())
+
+    def _weighted_mean(self, values):
+        """Weights differ from place to place, so that numbers in another order are other ones."""
+        places = self._torch.arange(values.numel(), device=values.device)
+        return (values * (1.5 + places.cos())).mean()
 
     def drain(self):
         """(kind, number as text) of all that were kept since the last time."""
         kept, self._kept = self._kept, {kind: [] for kind in self._kept}
-        return [(kind, float(v).hex()) for kind, values in kept.items() for v in values]
+        numbers = [(kind, float(value)) for kind, values in kept.items() for value in values]
+        return [(kind, self._told(kind, number).hex()) for kind, number in numbers]
+
+    def _told(self, kind, number):
+        is_left_out = self._has_scale and kind == "norm" and not math.isfinite(number)
+        return LEFT_OUT if is_left_out else number
 
     def _keep(self, kind, tensor):
         if self._counts[kind] < KEPT_MAX:
             self._counts[kind] += 1
             self._kept[kind].append(tensor.detach().clone())
 
-    def _before_step(self, scaler, optimizer, args, kwargs):
-        if scaler is not None:
-            scaler.watch(optimizer)
+    def _before_step(self, optimizer, args, kwargs):
         if self._counts["norm"] < KEPT_MAX:
             parameters = (p for group in optimizer.param_groups for p in group["params"])
             gradients = [p.grad for p in parameters if p.grad is not None]
@@ -77,8 +85,6 @@ class RunNumbers:
             if dense:
                 with self._torch.no_grad():
                     self._keep("norm", self._norm(dense))
-        if scaler is not None:
-            scaler.before_step(optimizer)
 
     def _norm(self, gradients):
         norms = self._torch._foreach_norm(gradients)

@@ -60,7 +60,7 @@ class TunedSession(StepWatch):
         self.settings.install()
         if not self._is_off:
             self._seed()
-            self.numbers.install(self.settings.model.scaler)
+            self.numbers.install(has_scale=self.settings.model.has_scale)
             self.settings.loaders.watch_random()
         self.modules.begin()
 
@@ -80,7 +80,9 @@ class TunedSession(StepWatch):
 
     @entry_point
     def epoch_ended(self, key):
-        if not self._is_off and len(self._epochs) < 64:
+        """Of the loader that feeds the steps: one of a validation says nothing about them."""
+        is_main = key == self.settings.loaders.main_key()
+        if is_main and not self._is_off and len(self._epochs) < 64:
             self._epochs.append(self._step_count)
 
     @entry_point
@@ -176,6 +178,7 @@ class TunedSession(StepWatch):
 
     def _facts(self):
         torch, settings = self._torch, self.settings
+        settings.loaders.refuse_untaken()
         facts = {
             "torch": torch.__version__,
             "source": self._finder.source_name,

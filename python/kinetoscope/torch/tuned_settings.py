@@ -8,6 +8,7 @@ names mean stands in docs/tuning.md; here each is put into effect without a chan
                             a script that sets them itself
 """
 
+import atexit
 import functools
 import os
 from importlib import import_module
@@ -78,6 +79,14 @@ class TunedSettings:
             wanted = self._settings.get("optimizer")
             if wanted not in ("fused", "foreach") or kwargs.get("differentiable"):
                 return made(optimizer, *args, **kwargs)
+            params = _listed(args[0] if args else kwargs.get("params"))
+            if params is None:
+                return made(optimizer, *args, **kwargs)
+            args = (params, *args[1:])
+            kwargs = {k: v for k, v in kwargs.items() if k != "params"}
+            if any(self._torch.is_complex(t) for t in _tensors_in(params)):
+                self._refuse("optimizer", f"{name} has complex parameters")
+                return made(optimizer, *args, **kwargs)
             tuned = {k: v for k, v in kwargs.items() if k not in ("fused", "foreach")}
             try:
                 return made(optimizer, *args, **{**tuned, wanted: True})
@@ -106,6 +115,29 @@ class TunedSettings:
         torch.compile = tuned_compile
 
 
+def _listed(params):
+    """What an optimizer is made for, with lists for what can be gone through only once."""
+    if not hasattr(params, "__iter__") or hasattr(params, "requires_grad"):
+        return None  # the optimizer says what is wrong
+    return [_listed_group(one) if isinstance(one, dict) else one for one in params]
+
+
+def _listed_group(group):
+    params = group.get("params")
+    is_one = params is None or hasattr(params, "requires_grad")
+    return group if is_one else {**group, "params": list(params)}
+
+
+def _tensors_in(params):
+    """Of parameters, pairs of a name and a parameter, and groups of such."""
+    for one in params:
+        if isinstance(one, dict):
+            inner = one.get("params", ())
+            yield from _tensors_in([inner] if hasattr(inner, "requires_grad") else inner)
+        else:
+            yield one[-1] if isinstance(one, tuple) else one
+
+
 def apply_settings(torch):
     """For `kscope run --tuned`: what cannot be applied is left out, and said on standard error."""
     settings = settings_of_environment()
@@ -116,7 +148,9 @@ def apply_settings(torch):
     def refuse(name, why):
         print(f"kscope: {name} is not applied: {why}", file=sys.stderr)
 
-    TunedSettings(torch, settings, refuse).install()
+    tuned = TunedSettings(torch, settings, refuse)
+    tuned.install()
+    atexit.register(tuned.loaders.refuse_untaken)
 
 
 def optimizer_can_fuse(torch, optimizer):
