@@ -68,6 +68,7 @@ PROGRAMS = (
     ),
     on_gpu("sync_loss", "sync.host"),
     on_gpu("launch_cells", "launch.bound"),
+    on_gpu("launch_compiled", "launch.bound"),
     on_gpu("fp32_products", "precision.fp32_matmul"),
     on_gpu("pageable_copies", "copy.pageable"),
     on_gpu("small_copies", "copy.many_small"),

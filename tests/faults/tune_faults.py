@@ -38,6 +38,7 @@ TUNED = {
     "optimizer_loop": ("optimizer", 60),
     "cudnn_retuning": ("cudnn", 40),
     "launch_cells": ("compile", 40),
+    "launch_compiled": ("compile", 60),
     "pointwise_chain": ("compile", 40),
 }
 ENDLESS = "1000000"
