@@ -17,6 +17,9 @@ static int read_style(const struct ks_cli_args *args, struct ks_memory_style *st
     if (ks_cli_given(args, "json")) {
         return ks_cli_usage_fail(args, "Cannot use --folded with --json");
     }
+    if (args->operand_count > 1) {
+        return ks_cli_usage_fail(args, "Cannot use --folded with two snapshots");
+    }
     style->format = strcmp(folded, "segments") == 0 ? KS_MEMORY_FOLDED_SEGMENTS : KS_MEMORY_FOLDED;
     return KS_EXIT_OK;
 }

@@ -277,20 +277,40 @@ static int report_on(const struct ks_cli_args *args, struct ks_report_options *o
     return status;
 }
 
-/* A memory snapshot has another report, which has no use for most of the options. */
-static int report_on_snapshot(const struct ks_cli_args *args)
+/* Options that mean something for a memory snapshot, or at least do no harm. */
+static bool fits_snapshot(const char *name)
 {
-    static const char *const unfit[] = {"markdown", "sarif", "html",   "svg",     "table", "sort",
-                                        "group-by", "step",  "device", "fail-on", "rules"};
-    struct ks_memory_options options = {0};
-    struct ks_memory_style style = {0};
-    for (size_t i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++) {
-        if (ks_cli_given(args, unfit[i])) {
-            return ks_cli_usage_fail(args, "Cannot use --%s: %s is a memory snapshot", unfit[i],
+    static const char *const fitting[] = {"json",   "limit",  "all-rows", "output",
+                                          "memory", "strict", "cache",    "no-cache",
+                                          "color",  "width",  "quiet",    "verbose"};
+    for (size_t i = 0; i < sizeof(fitting) / sizeof(fitting[0]); i++) {
+        if (strcmp(fitting[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_fit(const struct ks_cli_args *args)
+{
+    for (const struct ks_cli_option *option = args->command->options; option->name; option++) {
+        if (ks_cli_given(args, option->name) && !fits_snapshot(option->name)) {
+            return ks_cli_usage_fail(args, "Cannot use --%s: %s is a memory snapshot", option->name,
                                      args->operands[0]);
         }
     }
-    int status = ks_cli_memory_style(args, &style);
+    return KS_EXIT_OK;
+}
+
+/* A memory snapshot has another report, which has no use for most of the options. */
+static int report_on_snapshot(const struct ks_cli_args *args)
+{
+    struct ks_memory_options options = {0};
+    struct ks_memory_style style = {0};
+    int status = check_fit(args);
+    if (status == KS_EXIT_OK) {
+        status = ks_cli_memory_style(args, &style);
+    }
     if (status == KS_EXIT_OK) {
         status = ks_cli_size(args, "memory", &options.memory_bytes_max);
     }

@@ -1,6 +1,6 @@
 /* The system monitor: a thread of ours that reads what the kernel says of process, control group
  * and machine, so many times a second, for the recording that is on and for whoever asks; and where
- * there is a driver of GPUs a second one, which asks it at most 5 times a second. One for the
+ * there is a driver of GPUs a second one, which asks it at most 2 times a second. One for the
  * process, shared by all that start it. It takes nothing but its own mapped memory while it runs,
  * and holds back all signals from itself. Its functions are called by one thread at a time, curves
  * may be asked by any.

@@ -312,7 +312,11 @@ static void look(struct ks_trial *trial)
         fastest = fastest_of(trial, ALIVE, ALIVE);
         leave_losers(trial, fastest);
     }
-    trial->is_over = are_told(trial, 0) && are_told(trial, fastest);
+    /* One alone is not compared: rounds and budget end it. */
+    bool is_alone = trial->options.variant_count == 1;
+    bool is_told = trial->variants[0].state == DROPPED || are_told(trial, 0);
+    bool has_race = trial->options.is_race;
+    trial->is_over = !is_alone && is_told && (!has_race || are_told(trial, fastest));
 }
 
 /* ------------------------------------------------------------------ whose turn it is */

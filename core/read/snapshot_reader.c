@@ -3,6 +3,7 @@
 #include "read/snapshot_reader.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
@@ -14,7 +15,10 @@
 static const int64_t SIZE_MAX_BYTES = (int64_t)1 << 50;
 static const int64_t SUM_MAX_BYTES = (int64_t)1 << 60;
 static const uint64_t BYTES_MAX_UNKNOWN = (uint64_t)4 << 30;
-enum { KEYS_MAX = 64 }; /* of a block, an event or a frame; torch's have 8 */
+enum {
+    KEYS_MAX = 64,    /* of a block, an event or a frame; torch's have 8 */
+    PART_BYTES = 256, /* that a block or an event takes, with all that is computed of it */
+};
 
 enum key {
     KEY_SEGMENTS,
@@ -92,8 +96,8 @@ struct reading {
     struct ks_strpool *strings;
     struct ks_strid keys[KEY_COUNT];
     uint32_t *known; /* by container: 1 + id of a frame or a stack; 0: not looked at */
-    uint64_t visits; /* how many lists and dicts were walked into */
-    uint64_t visits_max;
+    uint64_t visits; /* how many dicts were walked into */
+    uint64_t bytes_max;
     int64_t bytes; /* sum of all sizes so far */
     struct ks_pickle_value categories;
 };
@@ -113,16 +117,21 @@ static enum ks_status refuse(struct place place, const char *key, const char *wh
                    place.list, place.index, key[0] ? "." : "", key, why);
 }
 
-/* Each part of a snapshot stands in the file; more parts than the file has room for come from a
- * pickle that names the same one again and again. */
-static enum ks_status visit(struct reading *r, uint64_t count, struct ks_err *err)
+/* Each part of a snapshot is a dict of its own; more parts than there are dicts come from a pickle
+ * that names the same one again and again. */
+static enum ks_status visit(struct reading *r, struct ks_err *err)
 {
-    r->visits += count;
-    return r->visits <= r->visits_max
-               ? KS_OK
-               : ks_fail(err, KS_ERR_LIMIT, KS_NO_OFFSET,
-                         "Cannot accept snapshot: it names its parts more often than a file of "
-                         "its size can hold them");
+    r->visits++;
+    if (r->visits > ks_pickle_container_count(r->pickle)) {
+        return ks_fail(err, KS_ERR_LIMIT, KS_NO_OFFSET,
+                       "Cannot accept snapshot: it names its parts more often than it has them");
+    }
+    if (r->visits > r->bytes_max / PART_BYTES) {
+        return ks_fail(err, KS_ERR_LIMIT, KS_NO_OFFSET,
+                       "Cannot keep snapshot: its parts take more than %llu bytes",
+                       (unsigned long long)r->bytes_max);
+    }
+    return KS_OK;
 }
 
 static bool find(const struct reading *r, struct ks_pickle_value dict, struct ks_strid key,
@@ -138,7 +147,7 @@ static enum ks_status check_dict(struct reading *r, struct ks_pickle_value dict,
         return refuse(place, "", "is no dict", err);
     }
     size_t count = ks_pickle_count(r->pickle, dict);
-    return count <= KEYS_MAX ? visit(r, 1, err) : refuse(place, "", "has too many keys", err);
+    return count <= KEYS_MAX ? visit(r, err) : refuse(place, "", "has too many keys", err);
 }
 
 /* An integer in [min, max]; `missing` when there is none or it is None. */
@@ -450,10 +459,12 @@ static enum ks_status read_event(struct reading *r, struct ks_pickle_value dict,
                    sizeof(*snapshot->events), "events", err));
     event.action = action_of(take_text(r, dict, r->keys[KEY_ACTION]));
     snapshot->notes[KS_SNAP_NOTE_UNKNOWN_ACTION] += event.action == KS_SNAP_ACTION_UNKNOWN;
-    struct ks_strid address = event.action == KS_SNAP_OOM && r->keys[KEY_DEVICE_FREE].v
-                                  ? r->keys[KEY_DEVICE_FREE]
-                                  : r->keys[KEY_ADDR];
-    KS_TRY(take_address(r, dict, address, 0, &event.address, place, err));
+    if (event.action == KS_SNAP_OOM) {
+        KS_TRY(take_address(r, dict, r->keys[KEY_DEVICE_FREE], UINT64_MAX, &event.address, place,
+                            err));
+    } else {
+        KS_TRY(take_address(r, dict, r->keys[KEY_ADDR], 0, &event.address, place, err));
+    }
     KS_TRY(take_size(r, dict, r->keys[KEY_SIZE], 0, &event.size, place, err));
     KS_TRY(count_size(r, event.size, place, err));
     KS_TRY(take_int(r, dict, r->keys[KEY_TIME_US], time_range, -1, &event.time_us, place, err));
@@ -621,7 +632,6 @@ static enum ks_status read_values(struct reading *r, struct ks_err *err)
     if (!r->known) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot read snapshot: no memory");
     }
-    r->visits_max = (uint64_t)r->snapshot->file_bytes;
     find_keys(r);
     return read_parts(r, err);
 }
@@ -645,6 +655,7 @@ static enum ks_status read_input(struct reading *r, const struct ks_snapshot_sou
     uint64_t half = ks_memory_size() / 2;
     uint64_t bytes_max = source->bytes_max ? source->bytes_max : half ? half : BYTES_MAX_UNKNOWN;
     struct ks_feed feed = {.input = input};
+    r->bytes_max = bytes_max;
     enum ks_status status = ks_feed_init(&feed, 0, err);
     ks_input_count(input, source->progress);
     if (status == KS_OK) {
@@ -678,7 +689,10 @@ bool ks_snapshot_is_file(const char *path)
     char head[64];
     size_t size = 0;
     struct ks_input *input = NULL;
-    bool is_file = ks_input_open(path, &input, NULL) == KS_OK &&
+    struct stat info;
+    /* What a pipe gives once must be left to who reads it. */
+    bool is_file = stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+                   ks_input_open(path, &input, NULL) == KS_OK &&
                    ks_input_read(input, head, sizeof(head), &size, NULL) == KS_OK &&
                    ks_pickle_is_head(head, size);
     ks_input_close(input);

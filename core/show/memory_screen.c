@@ -136,7 +136,7 @@ static void put_pools(struct sheet *s)
     size_t shown = 0;
     for (size_t i = 0; i < totals->pool_count; i++) {
         const struct ks_pool_totals *t = &totals->pools[i];
-        if (is_common(&t->key) || shown == s->rows) {
+        if (is_common(&t->key) || shown++ >= s->rows) {
             continue;
         }
         ks_text_printf(&s->item, "(%lld, %lld) stream %lld, %s: ", (long long)t->key.id[0],
@@ -144,7 +144,12 @@ static void put_pools(struct sheet *s)
                        t->key.is_small ? "small" : "large");
         say_bytes(s, "reserved ", t->reserved, "");
         say_bytes(s, ", allocated ", t->allocated, "");
-        put(s, shown++ == 0 ? "pools" : "", KS_INK_END);
+        put(s, shown == 1 ? "pools" : "", KS_INK_END);
+    }
+    if (shown > s->rows) {
+        ks_text_printf(&s->item, "and %s more pools",
+                       ks_units_count((int64_t)(shown - s->rows)).text);
+        put(s, "", KS_INK_FAINT);
     }
 }
 
@@ -248,6 +253,10 @@ static void put_categories(struct sheet *s)
         ks_plain_append(&s->item, name.len > 0 ? name : KS_STR("none"));
         say_bytes(s, " ", holder->bytes, " in ");
         ks_text_printf(&s->item, "%s", ks_units_count((int64_t)holder->count).text);
+    }
+    if (list->count > s->rows) {
+        ks_text_printf(&s->item, "; and %s more",
+                       ks_units_count((int64_t)(list->count - s->rows)).text);
     }
     if (s->item.len > 0) {
         put(s, "categories", KS_INK_END);
@@ -374,16 +383,10 @@ static void put_pressures(struct sheet *s)
     const struct ks_memory_side *side = s->side;
     size_t events = 0;
     for (size_t i = 0; i < side->pressures.count; i++) {
+        put_pressure(s, &side->pressures.items[i]);
         events += side->pressures.items[i].is_event;
     }
-    for (size_t i = 0; i < side->pressures.count; i++) {
-        const struct ks_pressure *p = &side->pressures.items[i];
-        bool is_last = i + 3 >= events; /* the last three of many tell enough on a screen */
-        if (!p->is_event || is_last) {
-            put_pressure(s, p);
-        }
-    }
-    if (side->pressures.event_total > 3) {
+    if (side->pressures.event_total > events) {
         ks_text_printf(&s->item, "memory ran out %s times; the last ones are shown",
                        ks_units_count((int64_t)side->pressures.event_total).text);
         put(s, "", KS_INK_FAINT);

@@ -35,6 +35,7 @@ const char *ks_memory_verdict_word(enum ks_pressure_verdict verdict)
         [KS_PRESSURE_ELSEWHERE] = "other_pool",
         [KS_PRESSURE_FRAGMENTED] = "fragmented",
         [KS_PRESSURE_EXPANDABLE] = "fragmented_though_expandable",
+        [KS_PRESSURE_LIMITED] = "limited",
         [KS_PRESSURE_SHORT] = "too_little_memory",
         [KS_PRESSURE_UNKNOWN] = "needs_more_from_device",
     };
@@ -55,15 +56,23 @@ void ks_memory_append_verdict(struct ks_text *text, const struct ks_pressure *pr
                                   "stream, so it could not be used"));
         break;
     case KS_PRESSURE_FRAGMENTED:
-        ks_text_append_str(text,
-                           KS_STR("together the free pieces are enough, alone none is: "
-                                  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True would help"));
+        ks_text_printf(text,
+                       "together %sthe free pieces are enough, alone none is: "
+                       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True would help",
+                       pressure->free_usable < pressure->asked ? "with the device's free memory "
+                                                               : "");
         break;
     case KS_PRESSURE_EXPANDABLE:
         ks_text_append_str(text,
                            KS_STR("together the free pieces are enough, alone none is, though "
                                   "segments are expandable: pieces of other pools, streams, "
                                   "or less than a page"));
+        break;
+    case KS_PRESSURE_LIMITED:
+        ks_text_append_str(text,
+                           KS_STR("the device has enough free: a limit as "
+                                  "torch.cuda.set_per_process_memory_fraction sets forbids it, or "
+                                  "it came free only then"));
         break;
     case KS_PRESSURE_SHORT:
         if (pressure->missing > 0) {

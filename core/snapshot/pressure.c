@@ -94,7 +94,7 @@ static void add_piece(struct ks_pressure *pressure, int64_t size)
     if (size > 0) {
         pressure->free += size;
         pressure->free_count++;
-        pressure->free_usable += size >= PAGE ? size : 0;
+        pressure->free_usable += size / PAGE * PAGE;
         pressure->free_largest = size > pressure->free_largest ? size : pressure->free_largest;
     }
 }
@@ -187,6 +187,8 @@ static void judge(const struct ks_snapshot *snapshot, struct ks_pressure *pressu
     int64_t all = pressure->free + device_free;
     if (pressure->free_largest >= pressure->asked) {
         pressure->verdict = pressure->is_event ? KS_PRESSURE_ELSEWHERE : KS_PRESSURE_FITS;
+    } else if (device_free >= pressure->asked) {
+        pressure->verdict = KS_PRESSURE_LIMITED;
     } else if (pressure->free_usable > 0 &&
                pressure->free_usable + device_free >= pressure->asked) {
         pressure->verdict =

@@ -10,6 +10,7 @@ enum ks_pressure_verdict {
     KS_PRESSURE_ELSEWHERE,  /* one is, yet it failed: it belongs to another pool or stream */
     KS_PRESSURE_FRAGMENTED, /* free pieces together are, none alone: expandable segments help */
     KS_PRESSURE_EXPANDABLE, /* the same, though segments are expandable already */
+    KS_PRESSURE_LIMITED,    /* the device had enough, yet it failed */
     KS_PRESSURE_SHORT,      /* not even all free memory together is enough */
     KS_PRESSURE_UNKNOWN,    /* the cache alone cannot; what the device has free is not known */
 };
@@ -26,13 +27,13 @@ struct ks_pressure {
     int64_t held; /* by blocks, with rounding */
     int64_t free; /* reserved and free */
     int64_t free_largest;
-    int64_t free_usable; /* in pieces of 2 MiB and more: pages that can be given another place */
+    int64_t free_usable; /* in whole pages of 2 MiB, which can be given another place */
     size_t free_count;
     int64_t missing; /* KS_PRESSURE_SHORT: so much more is needed at least */
     enum ks_pressure_verdict verdict;
 };
 
-enum { KS_PRESSURE_EVENTS_MAX = 4 };
+enum { KS_PRESSURE_EVENTS_MAX = 3 };
 
 struct ks_pressure_list {
     struct ks_pressure *items;

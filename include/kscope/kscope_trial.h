@@ -5,10 +5,10 @@
  * backwards, so that what happens before a variant is not always the same. Two variants are
  * compared round by round, by the median of log(b / a): what all of a round shares, as other work
  * on the machine or a clock that falls, cancels. Looks at the result, after 4 rounds and then each
- * time that there are half as many more, have intervals of 99.6 %, so that all of them together
- * are right in 95 of 100 trials at least (Bonferroni). Fewer than 9 rounds are too few for an
- * interval that holds for any distribution: there it is Student's of the mean of the logarithms, of
- * 99.95 %, for what is as clear as day. The same times give the same verdict.
+ * time that there are half as many more, have intervals of 99.6 %, so that all of them together are
+ * right of one pair in 95 of 100 trials at least (Bonferroni). Fewer than 9 rounds are too few for
+ * an interval that holds for any distribution: there it is Student's of the mean of the logarithms,
+ * of 99.95 %, for what is as clear as day. The same times give the same verdict.
  *
  *     struct ks_trial *trial;
  *     ks_trial_new(&options, &trial, &err);

@@ -248,3 +248,32 @@ def test_misuse_is_refused():
         trial.summary(-1)
     trial.add(turn, -5)
     assert trial.summary(turn)["median_ns"] == 1
+
+
+def test_one_alone_is_timed_as_often_as_asked():
+    trial = Trial(1, rounds=9)
+    for variant in trial:
+        trial.add(variant, 1000)
+    told = trial.summary(0)
+    assert told["rounds"] + told["warm_up"] == 9
+
+
+def test_a_race_goes_on_until_the_fastest_is_told():
+    """The baseline is told at once, the others hardly differ; and the baseline stays."""
+    rng, counts = random.Random(5), [0, 0, 0]
+    trial = Trial(3, race=True, rounds=48)
+    for variant in trial:
+        counts[variant] += 1
+        trial.add(variant, int(1e6 * (5, 1.01, 1)[variant] * rng.lognormvariate(0, 0.05)))
+    assert counts == [48, 48, 48]
+
+
+def test_a_race_whose_baseline_failed_ends_when_the_others_are_told():
+    rng, trial, turns = random.Random(1), Trial(3, race=True), 0
+    for variant in trial:
+        turns += 1
+        if variant == 0:
+            trial.drop(0)
+        else:
+            trial.add(variant, int(1e6 * variant * rng.lognormvariate(0, 0.01)))
+    assert turns < 40

@@ -150,10 +150,26 @@ def cyclic():
     return b"\x80\x02}(" + text(b"segments") + b"]q\x01(h\x01eu."
 
 
+def distinct_blocks(count):
+    """Blocks as small as they can stand in a file: a dict of their own each."""
+    blocks = b"(" + (b"}" + text(b"size") + b"K\x00s") * count + b"e"
+    return (
+        b"\x80\x02}("
+        + text(b"segments")
+        + b"](}("
+        + text(b"total_size")
+        + b"K\x00"
+        + text(b"blocks")
+        + b"]"
+        + blocks
+        + b"ueu."
+    )
+
+
 BOMBS = {
     "marks": (nested_marks(100_000), "more than 512 deep"),
     "lists in lists": (b"\x80\x02" + b"]" * 200_000 + b"a" * 199_999 + b".", "is no dict"),
-    "endless segments": (endless_segments(), "more often than a file"),
+    "endless segments": (endless_segments(), "more often than it has"),
     "cycle": (cyclic(), "is no dict"),
     "many keys": (pickle.dumps({"segments": [{str(i): i for i in range(99)}]}), "too many keys"),
     "sizes beyond all": (
@@ -183,6 +199,18 @@ def test_memory_is_bounded(tmp_path):
     assert result.returncode == EXIT_INPUT
     assert b"take more than 67108864 bytes" in result.stderr
     assert peak_memory.peak_bytes(peak) < 160 << 20
+
+
+def test_memory_is_bounded_when_all_of_it_is_parts(tmp_path):
+    """Each block is a dict of its own of a dozen bytes, so nothing of it is named twice."""
+    path = tmp_path / "blocks.pickle"
+    path.write_bytes(distinct_blocks(500_000))
+    peak = tmp_path / "peak"
+    command = peak_memory.command([PROGRAM, "memory", "--memory", "96M", path], peak)
+    result = subprocess.run(command, capture_output=True, timeout=60)
+    assert result.returncode == EXIT_INPUT
+    assert b"its parts take more than 100663296 bytes" in result.stderr
+    assert peak_memory.peak_bytes(peak) < 200 << 20
 
 
 def test_appending_one_by_one_is_not_quadratic(tmp_path):

@@ -7,12 +7,14 @@ import copy
 import gzip
 import importlib.util
 import json
+import os
 import pathlib
 import pickle
 import random
 import re
 import subprocess
 import sys
+import threading
 
 import jsonschema
 import pytest
@@ -237,7 +239,7 @@ def test_out_of_memory_in_between_is_worked_out(tmp_path):
     snapshot, (allocator,) = gen_snapshot.make_both(**arguments, budget=200 << 20, until_oom=False)
     said = read(snapshot, tmp_path)
     assert said["out_of_memory_total"] == len(allocator.at_oom) > 4
-    for row, (reserved, free) in zip(said["out_of_memory"], allocator.at_oom[-4:], strict=True):
+    for row, (reserved, free) in zip(said["out_of_memory"], allocator.at_oom[-3:], strict=True):
         assert row["reserved_bytes"] == reserved
         assert row["held_bytes"] + row["free_bytes"] == reserved
         # Blocks that were not split have more than is known of them: at most 1 MiB each.
@@ -268,6 +270,8 @@ VERDICTS = [
     ([32], 20, 0, False, "other_pool"),
     ([32], 20, None, False, "fits"),
     ([8, 8, 8], 20, None, False, "fragmented"),
+    ([8], 20, 4096, False, "limited"),
+    ([3] * 8, 20, 0, False, "too_little_memory"),
     ([8, 8], 20, None, False, "needs_more_from_device"),
     ([], 20, 5, False, "too_little_memory"),
 ]
@@ -290,6 +294,102 @@ def test_verdicts(tmp_path, free, asked, device, expandable, verdict):
     is_short = verdict in ("too_little_memory", "needs_more_from_device")
     assert row["missing_bytes"] == (max(0, asked * MIB - together) if is_short else 0)
     assert ("expandable_segments:True" in row["text"]) == (verdict == "fragmented")
+
+
+def test_what_was_free_when_memory_ran_out_in_the_middle(tmp_path):
+    """By hand: two segments side by side, one that came later, one that went later."""
+    a, b, came, gone = 1 << 40, (1 << 40) + 20 * MIB, 1 << 41, 1 << 42
+    first, second = (a, 10 * MIB - 100), (b + 8 * MIB, 12 * MIB)
+    names = ("action", "addr", "size", "time_us")
+    rows = [
+        ("alloc", *first, 1),
+        ("alloc", *second, 2),
+        ("oom", None, 30 * MIB, 3),
+        *(
+            (f"free_{what}", *block, 4)
+            for block in (first, second)
+            for what in ("requested", "completed")
+        ),
+        ("segment_free", gone, 4 * MIB, 5),
+        ("segment_alloc", came, 64 * MIB, 6),
+    ]
+    trace = [dict(zip(names, row, strict=True)) | {"stream": 0, "frames": []} for row in rows]
+    trace[2] = {k: v for k, v in trace[2].items() if k != "addr"} | {"device_free": 0}
+    snapshot = {
+        "segments": [segment(a, -20 * MIB), segment(b, -20 * MIB), segment(came, -64 * MIB)],
+        "device_traces": [trace],
+    }
+    (row,) = read(snapshot, tmp_path, 5)["out_of_memory"]
+    assert not row["is_exact"]
+    assert (row["free_bytes"], row["free_pieces"]) == (22 * MIB, 3)
+    assert (row["reserved_bytes"], row["free_largest_bytes"]) == (44 * MIB, 10 * MIB)
+
+
+# ---------------------------------------------------------------- traces that have holes
+
+
+def event(action, address, size, time_us, *frames):
+    lines = [{"filename": f, "line": 1, "name": f} for f in frames]
+    row = {"action": action, "addr": address, "size": size, "time_us": time_us}
+    return row | {"stream": 0, "frames": lines}
+
+
+def timeline_of(folder, trace, *segments):
+    said = read({"segments": list(segments), "device_traces": [trace]}, folder)
+    return said["timelines"][0], said
+
+
+def test_block_whose_begin_nobody_saw_is_as_old_as_the_free_before(tmp_path):
+    at = 1 << 40
+    trace = [
+        event("alloc", at, 2 * MIB, 1),
+        event("free_requested", at, 2 * MIB, 2),
+        event("free_completed", at, 2 * MIB, 3),
+        event("alloc", at + 2 * MIB, 2 * MIB, 4),
+    ]
+    timeline, said = timeline_of(tmp_path, trace, segment(at, 2 * MIB, 2 * MIB))
+    assert timeline["active_bytes"]["start"] == 0
+    assert (timeline["active_bytes"]["peak"], timeline["active_bytes"]["end"]) == (4 * MIB, 4 * MIB)
+    assert said["notes"]["allocs_missing"] == 1
+
+
+def test_allocation_over_another_ends_that_one(tmp_path):
+    at = 1 << 40
+    trace = [event("alloc", at, 2 * MIB, 1), event("alloc", at, 2 * MIB, 2)]
+    timeline, said = timeline_of(tmp_path, trace, segment(at, 2 * MIB))
+    assert timeline["active_bytes"]["peak"] == 2 * MIB
+    assert said["notes"]["frees_missing"] == 1
+
+
+def test_allocation_that_the_end_does_not_have_is_left_out(tmp_path):
+    at = 1 << 40
+    trace = [event("alloc", at, 8 * MIB, 1), event("alloc", at + 8 * MIB, 2 * MIB, 2)]
+    timeline, said = timeline_of(tmp_path, trace, segment(at, -8 * MIB, 2 * MIB))
+    assert timeline["active_bytes"]["peak"] == 2 * MIB
+    assert said["notes"]["frees_missing"] == 1
+
+
+def test_stack_of_the_event_comes_before_that_of_the_block(tmp_path):
+    at = 1 << 40
+    held = segment(at, 2 * MIB)
+    held["blocks"][0]["frames"] = [{"filename": "end.py", "line": 1, "name": "end"}]
+    timeline, _ = timeline_of(tmp_path, [event("alloc", at, 2 * MIB, 1, "event.py")], held)
+    assert [row["place"] for row in timeline["peak"]["places"]] == ["event.py:1 event.py"]
+    trace = [event("alloc", at + 4 * MIB, MIB, 1)]
+    timeline, _ = timeline_of(tmp_path, trace, held, segment(at + 4 * MIB, MIB))
+    assert "end.py:1 end" in [row["place"] for row in timeline["peak"]["places"]]
+
+
+def test_segments_that_do_not_add_up_give_no_curve_of_reserved_memory(tmp_path):
+    at = 1 << 40
+    trace = [event("segment_alloc", at + 64 * MIB, 64 * MIB, 1), event("alloc", at, 2 * MIB, 2)]
+    timeline, _ = timeline_of(tmp_path, trace, segment(at, 2 * MIB))
+    assert timeline["reserved_bytes"] is None
+
+
+def test_all_rows_and_a_limit_exclude_each_other():
+    refused = start("memory", "--limit", 3, "--all-rows", DATA / "A.leak.bad.snapshot.pickle.gz")
+    assert refused.returncode == 2 and b"--limit with --all-rows" in refused.stderr
 
 
 # ---------------------------------------------------------------- two snapshots
@@ -349,9 +449,49 @@ def test_report_shows_a_snapshot():
     memory, report = start("memory", path), start("report", path)
     assert memory.returncode == report.returncode == 0
     assert memory.stdout == report.stdout
-    refused = start("report", "--html", "page.html", path)
-    assert refused.returncode == 2
-    assert b"is a memory snapshot" in refused.stderr
+    for words in (["--html", "page.html"], ["--compare", path], ["--group-by", "shape"]):
+        refused = start("report", *words, path)
+        assert refused.returncode == 2
+        assert b"is a memory snapshot" in refused.stderr
+
+
+def test_report_leaves_a_pipe_whole(tmp_path):
+    """What is looked at to tell a snapshot from a trace would be lost to who reads the trace."""
+    trace = ROOT / "tests" / "data" / "A.healthy.good.pt.trace.json.gz"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    feeder = threading.Thread(target=pipe.write_bytes, args=(gzip.decompress(trace.read_bytes()),))
+    feeder.start()
+    piped = start("report", "--json", "--no-cache", pipe)
+    feeder.join()
+    assert piped.returncode == 0, piped.stderr.decode()
+    told, plain = json.loads(piped.stdout), start("report", "--json", "--no-cache", trace)
+    assert told["steps"] == json.loads(plain.stdout)["steps"]
+
+
+def test_folded_is_of_one_snapshot():
+    path = DATA / "A.leak.bad.snapshot.pickle.gz"
+    refused = start("memory", "--folded", "memory", path, path)
+    assert refused.returncode == 2 and b"two snapshots" in refused.stderr
+
+
+def test_pools_and_categories_that_are_not_shown_are_counted(tmp_path):
+    segments = [segment(i << 40, 2 * MIB, pool=(0, i)) for i in range(1, 16)]
+    for i, one in enumerate(segments):
+        one["blocks"][0]["category"] = f"kind {i}"
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": segments, "device_traces": []}))
+    text = start("memory", "--limit", 4, path).stdout.decode()
+    words = " ".join(text.split())
+    assert "and 11 more pools" in words and "; and 11 more note" in words
+    assert "more pools" not in start("memory", "--all-rows", path).stdout.decode()
+
+
+def test_free_memory_of_the_device_that_is_not_told(tmp_path):
+    event = {"action": "oom", "size": 9 * MIB, "stream": 0, "time_us": 1, "frames": []}
+    snapshot = {"segments": [segment(1 << 40, 2 * MIB)], "device_traces": [[event]]}
+    (row,) = read(snapshot, tmp_path)["out_of_memory"]
+    assert row["device_free_bytes"] is None and row["verdict"] == "needs_more_from_device"
 
 
 def test_text_tells_the_numbers_of_the_document(case):
