@@ -4,9 +4,11 @@
     tune_faults.py KSCOPE OUT [--device cpu|cuda] [--repeat N] [--max-seconds N] [PROGRAM...]
 
 For each program of TUNED: `kscope tune --json` on the twin with the fault, with the group of
-changes that repairs it; and the step time of both twins when nobody tunes, in turn, as medians. A
-row a program: the repair's gain (of the faulty step's time), the tuner's, the share of the first
-that the second is, and what was kept. OUT receives tune.json and tune.txt.
+changes that repairs it. Then the faulty twin, the repaired one, and the faulty one under `kscope
+run --tuned` with what was kept run in turn, each alone and timed by itself: medians. A row a
+program: the repair's gain (of the faulty step's time), the tuner's, the share of the first that the
+second is, what the tuner itself said of its gain, and what was kept. OUT receives tune.json and
+tune.txt.
 
 The exit status is 1 when the tuner gets less than SHARE_MIN of a gain that is worth it.
 """
@@ -42,7 +44,18 @@ TUNED = {
     "pointwise_chain": ("compile", 40),
 }
 ENDLESS = "1000000"
-HEAD = ("program", "step ms", "repaired", "tuned", "repair's gain", "tuner's gain", "share", "kept")
+HEAD = (
+    "program",
+    "step ms",
+    "repaired",
+    "tuned",
+    "repair's gain",
+    "tuner's",
+    "share",
+    "it said",
+    "kept",
+)
+UNSEEN = "1000000:1:1"  # steps of a window that no run reaches
 
 
 def command_of(program, *words):
@@ -56,26 +69,38 @@ def environment(program):
 
 
 def step_ms(options, program, kind, steps):
-    words = (kind, "--device", options.device, "--steps", str(steps))
-    text = call(*command_of(program, *words), env=environment(program))
+    """`kind`: "--bad", "--good", or "tuned": the faulty one with what the tuner kept."""
+    twin = "--bad" if kind == "tuned" else kind
+    words = command_of(program, twin, "--device", options.device, "--steps", str(steps))
+    env = {**environment(program), "KSCOPE_PYTHON": sys.executable}
+    if kind == "tuned":
+        tuned = folder_of(options, program) / "tuned.conf"
+        out = folder_of(options, program) / "run"
+        head = [options.kscope, "run", "--steps", UNSEEN, "--no-stacks", "--tuned", str(tuned)]
+        words = [*head, "--out", str(out), "--", *words]
+    text = call(*words, env=env)
     found = re.search(r"^step_ms ([0-9.]+)$", text, re.MULTILINE)
     if not found:
         raise Failed(f"{program.name} names no step time")
     return float(found[1])
 
 
-def twins_ms(options, program, steps):
-    """Medians of both twins, run in turn."""
-    times = {"--bad": [], "--good": []}
+def folder_of(options, program):
+    return options.out / f"tune-{program.name}"
+
+
+def times_ms(options, program, steps, kinds):
+    """Medians of programs that are run in turn."""
+    times = {kind: [] for kind in kinds}
     for round_ in range(options.repeat):
-        for kind in sorted(times, reverse=bool(round_ % 2)):
+        for kind in kinds if round_ % 2 == 0 else reversed(kinds):
             times[kind].append(step_ms(options, program, kind, steps))
-    return [statistics.median(times[kind]) for kind in ("--bad", "--good")]
+    return {kind: statistics.median(times[kind]) for kind in kinds}
 
 
 def tune(options, program, what):
     words = ["tune", "--json", "-q", "--what", what, "--max-seconds", str(options.max_seconds)]
-    folder = options.out / f"tune-{program.name}"
+    folder = folder_of(options, program)
     script = command_of(program, "--bad", "--device", options.device, "--steps", ENDLESS)
     env = {**environment(program), "KSCOPE_PYTHON": sys.executable}
     done = subprocess.run(
@@ -95,15 +120,19 @@ def tune(options, program, what):
 def row_of(options, program):
     what, steps = TUNED[program.name]
     row = {"program": program.name, "what": what}
-    bad_ms, good_ms = twins_ms(options, program, steps)
     document = tune(options, program, what)
     whole = document["whole"]
     is_kept = bool(document["setting"]) and whole["speedup"] is not None
+    kinds = ("--bad", "--good", "tuned") if is_kept else ("--bad", "--good")
+    times = times_ms(options, program, steps, kinds)
+    bad_ms, good_ms = times["--bad"], times["--good"]
     row |= {
         "bad_ms": bad_ms,
         "good_ms": good_ms,
+        "tuned_ms": times.get("tuned", bad_ms),
         "gain": 1 - good_ms / bad_ms,
-        "tuned_gain": 1 - 1 / whole["speedup"]["value"] if is_kept else 0.0,
+        "tuned_gain": 1 - times.get("tuned", bad_ms) / bad_ms,
+        "told_gain": 1 - 1 / whole["speedup"]["value"] if is_kept else 0.0,
         "setting": document["setting"],
         "tries": document["tries"],
         "seconds": document["seconds"],
@@ -114,15 +143,16 @@ def row_of(options, program):
 
 def cells_of(row):
     if "failure" in row:
-        return (row["program"], *["-"] * 6, f"failed: {row['failure'][:120]}")
+        return (row["program"], *["-"] * 7, f"failed: {row['failure'][:120]}")
     return (
         row["program"],
         f"{row['bad_ms']:.2f}",
         f"{row['good_ms']:.2f}",
-        f"{row['bad_ms'] * (1 - row['tuned_gain']):.2f}",
+        f"{row['tuned_ms']:.2f}",
         f"{row['gain']:.0%}",
         f"{row['tuned_gain']:.0%}",
         "-" if row["share"] is None else f"{row['share']:.0%}",
+        f"{row['told_gain']:.0%}",
         " ".join(f"{name}={value}" for name, value in row["setting"].items()) or "nothing",
     )
 

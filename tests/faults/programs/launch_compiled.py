@@ -19,7 +19,7 @@ def main():
     run = Twin("launch.bound")
     torch.set_float32_matmul_precision("high")
     width = run.pick(16, 256)
-    model = nn.Sequential(*(Layer(width) for _ in range(run.pick(2, 24)))).to(run.device)
+    model = nn.Sequential(*(Layer(width) for _ in range(run.pick(2, 12)))).to(run.device)
     mode = "default" if run.has("launch.bound") else "reduce-overhead"
     how = {"mode": mode} if run.is_gpu else {"backend": "aot_eager"}
     compiled = torch.compile(model, **how)
