@@ -59,6 +59,10 @@ static enum ks_status check(const struct ks_trial_options *options, struct ks_er
         return ks_fail(err, KS_ERR_USAGE, -1, "the tolerance of a trial is 0 to 1, not %g",
                        options->tolerance);
     }
+    if (!(options->precision >= 0 && options->precision < 1)) {
+        return ks_fail(err, KS_ERR_USAGE, -1, "the precision of a trial is 0 to 1, not %g",
+                       options->precision);
+    }
     return KS_OK;
 }
 
@@ -281,12 +285,21 @@ static size_t count_alive(const struct ks_trial *trial)
     return alive;
 }
 
+/* Faster, slower, or alike; and how much, as precisely as was asked for. */
+static bool is_told(const struct ks_trial *trial, size_t reference, size_t variant)
+{
+    struct ks_trial_comparison it = ks_trial_compare(trial, reference, variant);
+    double half_width = log(it.ratio.high / it.ratio.low) / 2.0;
+    bool is_precise =
+        trial->options.precision <= 0.0 || half_width <= log1p(trial->options.precision);
+    return it.verdict != KS_TRIAL_CANNOT_TELL && is_precise;
+}
+
 /* Whether all that are alive are told from the reference, or told to be like it. */
 static bool are_told(const struct ks_trial *trial, size_t reference)
 {
     for (size_t i = 0; i < trial->options.variant_count; i++) {
-        if (i != reference && trial->variants[i].state == ALIVE &&
-            ks_trial_compare(trial, reference, i).verdict == KS_TRIAL_CANNOT_TELL) {
+        if (i != reference && trial->variants[i].state == ALIVE && !is_told(trial, reference, i)) {
             return false;
         }
     }
@@ -314,9 +327,9 @@ static void look(struct ks_trial *trial)
     }
     /* One alone is not compared: rounds and budget end it. */
     bool is_alone = trial->options.variant_count == 1;
-    bool is_told = trial->variants[0].state == DROPPED || are_told(trial, 0);
+    bool are_compared = trial->variants[0].state == DROPPED || are_told(trial, 0);
     bool has_race = trial->options.is_race;
-    trial->is_over = !is_alone && is_told && (!has_race || are_told(trial, fastest));
+    trial->is_over = !is_alone && are_compared && (!has_race || are_told(trial, fastest));
 }
 
 /* ------------------------------------------------------------------ whose turn it is */

@@ -39,6 +39,8 @@ struct ks_trial_options {
     int64_t budget_ns;    /* on the clock, from the first variant on; 0: as long as it takes */
     uint32_t rounds_max;  /* 0: KS_TRIAL_ROUNDS_MAX, which is also the most */
     double tolerance;     /* a ratio within 1 +- this is no difference, below 1; 0: 0.02 */
+    double precision;     /* a ratio is told once half of its interval is at most this share of it,
+                             below 1; 0: any that gives a verdict */
     bool is_race;         /* asked is which one is fastest, too: who is clearly slower than that is
                              timed no more, but for the baseline */
 };

@@ -27,14 +27,15 @@ static bool read_seconds(double seconds, int64_t *ns)
 
 static bool read_options(PyObject *arguments, PyObject *keywords, struct ks_trial_options *options)
 {
-    static const char *const names[] = {"variants", "seconds", "rounds", "tolerance", "race", NULL};
+    static const char *const names[] = {"variants", "seconds",   "rounds", "tolerance",
+                                        "race",     "precision", NULL};
     Py_ssize_t variants;
     Py_ssize_t rounds = 0;
     double seconds = 0;
     int race = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "n|$dndp:Trial",
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "n|$dndpd:Trial",
                                      (char **)(uintptr_t)names, &variants, &seconds, &rounds,
-                                     &options->tolerance, &race) ||
+                                     &options->tolerance, &race, &options->precision) ||
         !read_seconds(seconds, &options->budget_ns)) {
         return false;
     }

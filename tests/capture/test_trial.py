@@ -277,3 +277,19 @@ def test_a_race_whose_baseline_failed_ends_when_the_others_are_told():
         else:
             trial.add(variant, int(1e6 * variant * rng.lognormvariate(0, 0.01)))
     assert turns < 40
+
+
+def test_a_trial_goes_on_until_its_ratio_is_as_precise_as_asked():
+    """A difference that is clear at once is told at once; how large it is takes longer."""
+    lengths = []
+    for precision in (0, 0.1, 0.03):
+        rng, trial = random.Random(3), Trial(2, precision=precision)
+        for variant in trial:
+            trial.add(variant, int(1e6 * (2 - variant) * rng.lognormvariate(0, 0.1)))
+        told = trial.compare(0, 1)
+        assert told["verdict"] == "faster"
+        assert precision == 0 or told["high"] / told["low"] <= (1 + precision) ** 2
+        lengths.append(told["rounds"])
+    assert lengths[0] < lengths[1] < lengths[2]
+    with pytest.raises(ValueError, match="precision"):
+        Trial(2, precision=1)
