@@ -145,6 +145,11 @@ def package(bench):
     bench.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", tests)
 
 
+def unchanged(bench):
+    """Losses are the same to the last bit with everything recorded."""
+    bench.python("same_losses.py", bench.kscope)
+
+
 def stored(bench):
     """Every stored trace alone, then the two ranks of one run together."""
     traces = sorted(DATA.glob("*.pt.trace.json.gz"))
@@ -169,7 +174,7 @@ def stored(bench):
         raise PartFailed("; ".join(wrong) or f"no traces in {DATA.name}")
 
 
-PARTS = (versions, doctor, unprofiled, recorded, averages, planted, package, stored)
+PARTS = (versions, doctor, unprofiled, recorded, averages, planted, package, unchanged, stored)
 
 
 def main():
