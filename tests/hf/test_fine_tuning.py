@@ -2,11 +2,13 @@
 the same data; torch.profiler's record of memory; PEFT's own count of parameters."""
 
 import copy
+import itertools
 import math
 
 import pytest
 from kinetoscope.hf import profile_fine_tuning, profile_peft_fine_tuning
 from tiny_models import assert_untouched, peak_of_profiler, state_of, torch, transformers
+from torch.utils._pytree import tree_map_only
 
 pytestmark = pytest.mark.torch
 RATE = 1e-2
@@ -57,6 +59,18 @@ def test_epochs(still, labelled):
         assert row["train_samples_per_second"] == pytest.approx(8 / row["train_time"])
         assert row["validation_samples_per_second"] == pytest.approx(8 / row["validation_time"])
     assert got["epochs"][1]["train_loss"] < got["epochs"][0]["train_loss"]
+
+
+def test_data_that_can_be_gone_through_once(still, labelled):
+    """Also one without an end, of which max_steps are taken."""
+    optimizer = torch.optim.AdamW(still.parameters(), lr=RATE)
+    wanted = losses_of_a_plain_loop(still, labelled, 2)
+    options = {"num_epochs": 2, "optimizer": optimizer, "max_steps": 2}
+    endless = itertools.cycle(list(labelled))
+    got = profile_fine_tuning(still, endless, iter(labelled), **options)
+    for row, (train, judged) in zip(got["epochs"], wanted, strict=True):
+        assert row["train_loss"] == pytest.approx(train, rel=1e-6)
+        assert row["validation_loss"] == pytest.approx(judged, rel=1e-6)
 
 
 def test_memory_of_a_step(still, labelled):
@@ -123,11 +137,10 @@ def make_trainer(model, labelled, folder, **arguments):
         max_grad_norm=0.0,
         weight_decay=0.0,
         logging_strategy="epoch",
-        save_strategy="no",
         report_to=[],
         disable_tqdm=True,
         use_cpu=True,
-        **arguments,
+        **{"save_strategy": "no", **arguments},
     )
     rows = labelled.dataset
 
@@ -168,6 +181,132 @@ def test_trainer_that_accumulates(still, labelled, tmp_path):
     assert [row["steps"] for row in rows] == [1, 1] and len(logged) == 2
     for row, loss in zip(rows, map(float, logged), strict=True):
         assert row["train_loss"] == pytest.approx(loss, rel=1e-3)
+
+
+class Counts(transformers.TrainerCallback):
+    """A callback with a state of its own."""
+
+    def __init__(self):
+        self.steps, self.seen = 0, ["before"]
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.steps += 1
+        self.seen.append(state.global_step)
+
+
+def make_own_trainer(model, labelled, folder, schedule, **arguments):
+    """A Trainer with an optimizer and a scheduler of the program, which made a step before."""
+    trainer = make_trainer(model, labelled, folder, **arguments)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
+    scheduler = schedule(optimizer)
+    model(**next(iter(labelled))).loss.backward()
+    optimizer.step()
+    scheduler.step()
+    trainer.optimizer, trainer.lr_scheduler = optimizer, scheduler
+    trainer.add_callback(Counts())
+    return trainer
+
+
+def all_of(trainer):
+    """What a Trainer and its parts are, as numbers and words."""
+    optimizer, scheduler = trainer.optimizer, trainer.lr_scheduler
+    counts = trainer.callback_handler.callbacks[-1]
+    parts = copy.deepcopy(
+        {
+            "optimizer": optimizer.state_dict(),
+            "scheduler": scheduler.state_dict(),
+            "steps": vars(trainer.state),
+            "control": vars(trainer.control),
+            "callback": vars(counts),
+            "arguments": trainer.args.to_dict(),
+            "config": trainer.model.config.to_dict(),
+            "names": sorted(vars(trainer)),
+            "kept": [len(trainer.accelerator._optimizers), trainer._created_lr_scheduler],
+        }
+    )
+    return tree_map_only(torch.Tensor, torch.Tensor.tolist, parts)
+
+
+def files_in(folder):
+    return {str(p): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def make_chain(optimizer):
+    rates = torch.optim.lr_scheduler
+    parts = [rates.LinearLR(optimizer, total_iters=3), rates.ExponentialLR(optimizer, 0.9)]
+    return rates.SequentialLR(optimizer, parts, milestones=[2])
+
+
+def make_slope(optimizer):
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
+
+
+@pytest.mark.parametrize("schedule", [make_slope, make_chain])
+def test_trainer_with_an_optimizer_is_as_before(still, labelled, tmp_path, schedule):
+    trainer = make_own_trainer(still, labelled, tmp_path / "out", schedule)
+    optimizer, scheduler = trainer.optimizer, trainer.lr_scheduler
+    names = sorted(vars(optimizer))
+    modules = [sorted(vars(module)) for module in still.eval().modules()]
+    before, values = state_of(still), all_of(trainer)
+    arguments, callbacks = trainer.args, list(trainer.callback_handler.callbacks)
+    for _ in range(2):
+        got = profile_fine_tuning(trainer)
+        assert got["epochs"][1]["steps"] == 2 and got["optimizer_memory"] > 0
+        assert_untouched(before, still)
+        assert (trainer.optimizer, trainer.lr_scheduler) == (optimizer, scheduler)
+        assert trainer.args is arguments and trainer.callback_handler.callbacks == callbacks
+        assert all_of(trainer) == values
+        assert sorted(vars(optimizer)) == names
+        assert [sorted(vars(module)) for module in still.modules()] == modules
+    assert scheduler.optimizer is optimizer and optimizer.param_groups[0]["params"]
+
+
+def test_trainer_leaves_no_checkpoint(still, labelled, tmp_path):
+    """And removes none: three are there, and it would keep one."""
+    out = tmp_path / "out"
+    for number in (1, 2, 7):
+        (out / f"checkpoint-{number}").mkdir(parents=True)
+        (out / f"checkpoint-{number}" / "model.safetensors").write_text("mine")
+    saves = {"save_total_limit": 1, "load_best_model_at_end": True, "eval_strategy": "epoch"}
+    trainer = make_own_trainer(still, labelled, out, make_slope, **saves, save_strategy="epoch")
+    saved = []
+
+    class Looks(transformers.TrainerCallback):
+        def on_save(self, args, state, control, **kwargs):
+            saved.append(args.output_dir)
+
+    trainer.add_callback(Looks)
+    before, around = files_in(tmp_path), sorted(tmp_path.iterdir())
+    profile_fine_tuning(trainer)
+    assert len(saved) == 2 and str(out) not in saved  # a training as the program has it
+    assert files_in(tmp_path) == before and sorted(tmp_path.iterdir()) == around
+    trainer.training_step = lambda *args, **kwargs: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        profile_fine_tuning(trainer)
+    assert files_in(tmp_path) == before and sorted(tmp_path.iterdir()) == around
+    assert trainer.args.output_dir == str(out) and trainer.state.global_step == 0
+
+
+def test_trainer_that_checkpoints_layers(still, labelled, tmp_path):
+    """A switch of the model that the Trainer sets, and never takes back."""
+    name = "activation_checkpointing"
+    if not hasattr(transformers.TrainingArguments, name):
+        name = "gradient_checkpointing"
+    trainer = make_trainer(still, labelled, tmp_path, **{name: True})
+    layer = still.bert.encoder.layer[0]
+    before = sorted(vars(layer)), layer.gradient_checkpointing
+    profile_fine_tuning(trainer)
+    assert (sorted(vars(layer)), layer.gradient_checkpointing) == before
+
+
+def test_trainer_that_keeps(still, labelled, tmp_path):
+    before = {k: v.clone() for k, v in still.state_dict().items()}
+    trainer = make_trainer(still, labelled, tmp_path / "out", save_strategy="epoch")
+    profile_fine_tuning(trainer, keep=True)
+    assert any(not torch.equal(v, before[k]) for k, v in still.state_dict().items())
+    assert trainer.state.global_step == 4
+    names = [p.name for p in sorted((tmp_path / "out").iterdir())]
+    assert names == ["checkpoint-2", "checkpoint-4"]
 
 
 @pytest.mark.parametrize("method", ["lora", "prompt_tuning"])

@@ -1,6 +1,7 @@
 """profile_fine_tuning: epochs of a training with their losses, speed and memory."""
 
 import contextlib
+import itertools
 from itertools import pairwise
 
 import torch
@@ -38,10 +39,12 @@ def profile_fine_tuning(
 ):
     """Trains for some epochs, says what that took, and puts everything back as it was.
 
-    model: a module, or a transformers.Trainer, which brings all else. train_data, validation_data:
-    loaders of batches (mappings of arguments, or (input, target)). optimizer: else AdamW with a
-    rate of 5e-5. loss_fn(output, target): else the output's loss, else cross-entropy. max_steps: in
-    each epoch. keep: the model stays trained. The precision is that of use_mixed_precision and
+    model: a module, or a transformers.Trainer, which brings all else; with its optimizer,
+    scheduler, state and callbacks it is as before, too, and what it writes goes. train_data,
+    validation_data: loaders of batches (mappings of arguments, or (input, target)); of an iterator,
+    which can be gone through once, the batches are kept. optimizer: else AdamW with a rate of 5e-5.
+    loss_fn(output, target): else the output's loss, else cross-entropy. max_steps: in each epoch.
+    keep: the model stays trained. The precision is that of use_mixed_precision and
     mixed_precision_dtype (float16 with a scaled loss).
 
     {epochs [{epoch, train_loss, validation_loss (means of batches; None without data), train_time,
@@ -61,6 +64,9 @@ def profile_fine_tuning(
         return trainer_profile.run(model, keep)
     if train_data is None:
         raise ValueError("there is nothing to train with: train_data is missing")
+    train_data, validation_data = (
+        _again(data, max_steps) for data in (train_data, validation_data)
+    )
     trained = [p for p in model.parameters() if p.requires_grad]
     if optimizer is None:
         if not trained:
@@ -81,6 +87,13 @@ def profile_fine_tuning(
         **({} if held is None else {"peak_memory": held}),
         "dtype": inference.dtype_name(model, config),
     }
+
+
+def _again(data, max_steps):
+    """What can be gone through once for each epoch."""
+    if not hasattr(data, "__next__"):
+        return data
+    return list(itertools.islice(data, max_steps))
 
 
 def _is_trainer(thing):

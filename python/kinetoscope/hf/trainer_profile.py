@@ -7,7 +7,8 @@ from transformers import TrainerCallback
 
 from kinetoscope._engine import summarize
 from kinetoscope.hf import fine_tuning, inference, measuring
-from kinetoscope.torch.state_guard import kept_random, kept_state
+from kinetoscope.hf.trainer_state import kept_trainer
+from kinetoscope.torch.state_guard import kept_random
 
 
 def run(trainer, keep):
@@ -15,36 +16,29 @@ def run(trainer, keep):
     Trainer has its own loop."""
     model = trainer.model
     watch = _Epochs(trainer)
-    trainer.add_callback(watch)
-    try:
-        with _restored(trainer, keep), watch.watching():
-            trainer.train()
-            memory = watch.memory()
-    finally:
-        trainer.remove_callback(watch)
+    with kept_random() if keep else kept_trainer(trainer):
+        trainer.add_callback(watch)
+        try:
+            with watch.watching():
+                trainer.train()
+                memory = watch.memory()
+        finally:
+            trainer.remove_callback(watch)
     return {
         "epochs": watch.epochs,
         "trainable_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "parameter_bytes": measuring.bytes_of(list(model.parameters())),
         **memory,
-        "dtype": inference.dtype_name(model, None),
+        "dtype": _dtype_name(trainer),
     }
 
 
-@contextlib.contextmanager
-def _restored(trainer, keep):
-    if keep:
-        with kept_random():
-            yield
-        return
-    names = ("optimizer", "lr_scheduler", "state", "control")
-    before = {name: getattr(trainer, name, None) for name in names}
-    try:
-        with kept_state(trainer.model):
-            yield
-    finally:
-        for name, value in before.items():
-            setattr(trainer, name, value)
+def _dtype_name(trainer):
+    """The Trainer has switches of its own for what operators compute in."""
+    for switch, name in (("bf16", "bfloat16"), ("fp16", "float16")):
+        if getattr(trainer.args, switch, False):
+            return name
+    return inference.dtype_name(trainer.model, None)
 
 
 class _Epochs(TrainerCallback):
