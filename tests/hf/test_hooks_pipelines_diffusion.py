@@ -115,6 +115,46 @@ def test_pipeline(pipe, texts):
     assert batched["stages"]["forward"]["calls"] == 2
 
 
+def test_inputs_that_come_once(pipe, texts):
+    """No call before may eat them, and each call has them all."""
+    plain, seen = pipe(texts), []
+
+    def come():
+        for text in texts:
+            seen.append(text)
+            yield text
+
+    calls = []
+    forward = pipe.forward
+    pipe.forward = lambda *args, **kwargs: calls.append(1) or forward(*args, **kwargs)
+    got = profile_pipeline(pipe, come(), runs=2)
+    assert got["outputs"] == plain and seen == texts
+    assert got["inputs"] == got["stages"]["forward"]["calls"] == len(texts)
+    assert len(calls) == 3 * len(texts)  # and one call is not counted
+    assert got["inputs_per_second"] == len(texts) / got["total_time"]
+
+
+def test_inputs_of_a_data_set(pipe, texts):
+    """A pipeline works on them as its results are asked for, also in the call before."""
+
+    class Texts(torch.utils.data.Dataset):
+        asked = 0
+
+        def __len__(self):
+            return len(texts)
+
+        def __getitem__(self, at):
+            self.asked += 1
+            return texts[at]
+
+    given = Texts()
+    got = profile_pipeline(pipe, given, runs=2)
+    assert got["outputs"] == pipe(texts) and got["inputs"] == len(texts)
+    assert given.asked == 3 * len(texts)
+    stages = got["stages"].values()
+    assert sum(stage["time"] for stage in stages) <= got["total_time"]
+
+
 def test_pipeline_by_its_task_and_switch(folders, texts, config):
     off = config(profile_pipeline_operations=False)
     got = profile_pipeline("text-classification", texts[0], off, model=folders["classifier"])

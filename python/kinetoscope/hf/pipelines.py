@@ -13,6 +13,7 @@ _STAGES = ("preprocess", "forward", "postprocess")
 def profile_pipeline(pipeline, inputs, config=None, *, runs=3, **options):
     """Calls a pipeline with its inputs some times, after one call that is not counted.
 
+    inputs: as the pipeline takes them; of a generator, which gives them once, a list is made.
     pipeline: one of transformers, or the name of a task (`model`, `tokenizer` and so on of
     transformers.pipeline then go into `options`; loading is measured, too). options: for the call.
 
@@ -28,13 +29,14 @@ def profile_pipeline(pipeline, inputs, config=None, *, runs=3, **options):
     if isinstance(pipeline, str):
         pipeline, load_time, options = _load(pipeline, options)
     device = getattr(pipeline, "device", None) or measuring.device_of(pipeline.model)
+    inputs = list(inputs) if hasattr(inputs, "__next__") else inputs
     before = measuring.resident_bytes()
     clock = _Stages(pipeline, device, config.profile_pipeline_operations)
     with clock, kept_random(), kinetoscope.profile_operation("pipeline", "pipeline"):
-        pipeline(inputs, **options)
+        _call(pipeline, inputs, options, device, clock)
         rows = [_call(pipeline, inputs, options, device, clock) for _ in range(max(runs, 1))]
     total = summarize([row["total"] for row in rows])["p50"]
-    count = len(inputs) if isinstance(inputs, list | tuple) else 1
+    count = rows[-1]["inputs"]
     return {
         "outputs": rows[-1]["output"],
         "load_time": load_time,
@@ -62,10 +64,16 @@ def _call(pipeline, inputs, options, device, clock):
     clock.restart()
     began_ns = measuring.now_ns(device)
     output = pipeline(inputs, **options)
-    if not isinstance(output, list | dict | tuple) and hasattr(output, "__next__"):
-        output = list(output)  # of a generator of inputs: work is done as it is asked for
+    is_lazy = hasattr(output, "__next__")
+    if is_lazy:
+        output = list(output)  # of a data set: work is done as it is asked for
     total = measuring.seconds(began_ns, measuring.now_ns(device))
-    return {"output": output, "total": total, "stages": clock.take()}
+    count = len(output) if is_lazy else _count(inputs)
+    return {"output": output, "total": total, "stages": clock.take(), "inputs": count}
+
+
+def _count(inputs):
+    return len(inputs) if isinstance(inputs, list | tuple) else 1
 
 
 def _stages(rows, total):
