@@ -232,6 +232,7 @@ def test_diffusion(painter, config):
     assert (paint() == wanted).all()
 
     assert got["steps"] == len(got["step_times"]) == 3
+    # The first one, too: a step begins before the hooks of its denoiser.
     assert all(length >= NAP for length in got["step_times"])
     assert sum(got["step_times"]) <= got["total_time"]
     # Sleeps are outside of forward: they belong to the step, and to nothing else.

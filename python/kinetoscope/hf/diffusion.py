@@ -79,6 +79,7 @@ def _timed(pipeline, parts, call, device):
                 stack.enter_context(clock.covered(module, "forward", "text_encoder"))
             elif name in _DENOISERS:
                 stack.enter_context(clock.covered(module, "forward", "denoiser"))
+                stack.enter_context(clock.seen_to_begin(module))
         vae = getattr(pipeline, "vae", None) or getattr(pipeline, "vqvae", None)
         for way in ("encode", "decode"):
             if callable(getattr(vae, way, None)):
@@ -130,12 +131,22 @@ class _Parts:
             else:
                 setattr(owner, name, own)
 
+    @contextlib.contextmanager
+    def seen_to_begin(self, denoiser):
+        """A step has begun before other hooks of its denoiser run, which may move its weights."""
+        handle = denoiser.register_forward_pre_hook(self._begin, prepend=True)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def _begin(self, module, args):
+        self._begun_ns.append(measuring.now_ns(self._device))
+
     def _keep(self, part, began_ns, ended_ns):
         self.times[part][0] += measuring.seconds(began_ns, ended_ns)
         self.times[part][1] += 1
-        if part == "denoiser":
-            self._begun_ns.append(began_ns)
-        elif part == "scheduler":
+        if part == "scheduler":
             self._ends_ns.append(ended_ns)
 
     def steps(self):
