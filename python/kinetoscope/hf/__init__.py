@@ -1,4 +1,5 @@
-"""What needs transformers; its modules are loaded when they are asked for (docs/transformers.md).
+"""Models of transformers; its modules are loaded when they are asked for (docs/transformers.md).
+Without transformers what takes a module works for modules of torch alone.
 
 Profilers take a ProfilingConfig or a CodeProfiler as `config`, and give plain dicts. Times are
 seconds, sizes bytes; what is not known, and what only a GPU can tell without one, is None.

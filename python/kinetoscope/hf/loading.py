@@ -4,7 +4,6 @@ import contextlib
 import copy
 
 import torch
-import transformers
 
 import kinetoscope
 from kinetoscope.hf import measuring, model_source
@@ -53,6 +52,8 @@ def load_model_with_profiling(
 
 def _maker(source, config, model_class, device, device_map, dtype, options):
     """A function that makes the model; all that can be wrong about arguments is said before."""
+    import transformers
+
     shape = model_source.config_of(source)
     chosen = model_source.class_of(shape, model_class)
     device_map = "auto" if device_map is None and config.use_device_map else device_map
@@ -98,6 +99,8 @@ def _dtype_of_config(config):
 
 def _dtype_keyword():
     """transformers 4.56 renamed it; both of its majors in use take one of the two."""
+    import transformers
+
     major, minor = (int(part) for part in transformers.__version__.split(".")[:2])
     return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
 

@@ -4,17 +4,18 @@ import inspect
 import os
 
 import torch
-import transformers
 
 _TEXT_PAIRS = ("ForSequenceClassification", "ForMultipleChoice")
 
 
 def config_of(source):
     """The configuration of a module, a folder or a name; one is taken as it is."""
-    if isinstance(source, transformers.PretrainedConfig):
-        return source
     if isinstance(source, torch.nn.Module):
         return getattr(source, "config", None)
+    import transformers
+
+    if isinstance(source, transformers.PretrainedConfig):
+        return source
     if isinstance(source, str | os.PathLike):
         return transformers.AutoConfig.from_pretrained(os.fspath(source))
     raise TypeError(f"no model, configuration or folder of one: {type(source).__name__}")
@@ -23,6 +24,8 @@ def config_of(source):
 def class_of(config, model_class=None):
     """The class to make: the one that is asked for (a class, or the name of one of transformers),
     else the one that was saved, else AutoModel."""
+    import transformers
+
     if isinstance(model_class, str):
         found = getattr(transformers, model_class, None)
         if found is None:
@@ -50,6 +53,8 @@ def make_without_data(source):
     a class of its own a decoder predicts tokens, as most are trained."""
     if isinstance(source, torch.nn.Module):
         return source
+    import transformers
+
     config = config_of(source)
     chosen = class_of(config)
     if chosen is transformers.AutoModel and config in _causal_configs():
@@ -60,6 +65,8 @@ def make_without_data(source):
 
 class _causal_configs:  # noqa: N801 - a set by what it holds
     def __contains__(self, config):
+        import transformers
+
         mapping = getattr(transformers, "MODEL_FOR_CAUSAL_LM_MAPPING", {})
         is_encoder = not getattr(config, "is_decoder", False) and config.model_type in _ENCODERS
         return type(config) in mapping and not is_encoder

@@ -2,8 +2,6 @@
 
 import os
 
-import transformers
-
 import kinetoscope
 from kinetoscope._engine import summarize
 from kinetoscope.hf import measuring
@@ -58,6 +56,8 @@ _KEYS = ("initialization", "vocabulary_size", "vocabulary_bytes", "cache_memory"
 
 
 def _load(name):
+    import transformers
+
     before, began_ns = measuring.resident_bytes(), perf_counter_ns()
     with kinetoscope.profile_operation("load_tokenizer", "tokenization"):
         tokenizer = transformers.AutoTokenizer.from_pretrained(os.fspath(name))
