@@ -1,6 +1,7 @@
 """Goal: models, and choices of one model, beside each other. Method: planted sleeps, wrong results
 and failures; counts from outside."""
 
+import copy
 import time
 
 import pytest
@@ -53,6 +54,28 @@ def test_forms_of_variants(texts, tokenizer, bert):
         benchmark_model_variants([], texts)
 
 
+def test_variants_that_cannot_be_measured(folders, texts, tokenizer, caplog):
+    """Each says why, by its name; the others are measured, against the first that can be."""
+    model = made("BertModel", bert_config())
+    plain = torch.nn.Linear(2, 2)  # takes no texts
+    variants = {"nobody/nothing": "nobody/nothing", "plain": plain, "a": model}
+    variants |= {"": "/nowhere", "b": made("BertModel", bert_config(num_hidden_layers=6))}
+    got = benchmark_model_variants(variants, texts, tokenizer=tokenizer, **QUICK)
+    assert list(got) == list(variants)
+    assert got["nobody/nothing"]["failure"].startswith("cannot be loaded: ")
+    assert "nobody/nothing" in caplog.text and "/nowhere" in got[""]["failure"]
+    assert got["plain"]["failure"].startswith("cannot be run: TypeError: ")
+    for name in ("nobody/nothing", "", "plain"):
+        assert set(got[name]) == set(got["a"]) and got[name]["avg_inference_time"] is None
+        assert got[name]["batch_sizes"] == {} and got[name]["verdict"] is None
+    assert got["a"]["failure"] is None and got["a"]["verdict"] is None
+    assert got["a"]["rounds"] > 1 and got["b"]["speedup"] < 1
+    with pytest.raises(ValueError, match="'/nowhere' cannot be loaded: OSError"):
+        benchmark_model_variants(["/nowhere"], texts)
+    with pytest.raises(TypeError, match="int"):
+        benchmark_model_variants([3], texts)
+
+
 def test_switches_of_variants(folders, texts, config):
     one = [folders["bert"]]
 
@@ -92,7 +115,8 @@ def test_a_variant_that_fails(tokenizer, texts):
 
     ids = torch.ones(1, 3).long()
     functions = {name: (lambda m=model: m(ids)) for name, model in variants.items()}
-    rows, failures = time_in_turn(functions, torch.device("cpu"), 2.0, 12)
+    here = dict.fromkeys(functions, torch.device("cpu"))
+    rows, failures = time_in_turn(functions, here, 2.0, 12)
     assert list(rows) == ["good"] and "planted" in failures["bad"]
 
 
@@ -140,6 +164,43 @@ def test_wrong_and_missing_options(llama, config, monkeypatch):
     assert set(got["variants"]) == {"as_it_is", "compile:default"} and got["best"] == "as_it_is"
     with pytest.raises(ValueError, match="magic"):
         compare_inference_options(llama, ids, options=["magic"])
+
+
+def test_quantisation_is_that_of_tune(llama, monkeypatch):
+    """A way that is planted there is tried here; one that cannot be says why, and is not made."""
+    from kinetoscope.tune import quantization
+
+    def halve(model):
+        return model.to(torch.bfloat16)
+
+    ways = {
+        "planted": quantization.Way(halve, lambda model: None, "int8", []),
+        "away": quantization.Way(lambda model: 1 / 0, lambda model: "it is away", "int8", []),
+    }
+    monkeypatch.setattr(quantization, "WAYS", ways)
+    ids = torch.randint(5, 300, (2, 12))
+    options = {"options": ["quantization"], **QUICK}
+    rows = compare_inference_options(llama, ids, **options)["variants"]
+    assert set(rows) == {"as_it_is", "quantization:planted", "quantization:away"}
+    planted = rows["quantization:planted"]
+    assert planted["is_right"] is True and planted["rounds"] >= 1
+    halves = copy.deepcopy(llama).to(torch.bfloat16)
+    assert planted["model_size_mb"] == quantization.saved_bytes(halves) / 2**20
+    assert rows["quantization:away"]["reason"] == "it is away"
+
+    table = torch.nn.Embedding(300, 4)
+    rows = compare_inference_options(table, {"input": ids}, **options)["variants"]
+    assert rows["quantization:planted"]["reason"] == "it has no torch.nn.Linear to quantise"
+
+
+def test_modes_of_compile_are_those_of_tune(bert, monkeypatch):
+    from kinetoscope.tune.setting import Setting
+
+    seen = []
+    monkeypatch.setattr(Setting, "compiled", lambda self, model: seen.append(self.compile) or model)
+    ids = torch.randint(5, 300, (1, 4))
+    got = compare_inference_options(bert, ids, options=["compile"], **QUICK)
+    assert seen == ["default"] and got["variants"]["compile:default"]["is_right"] is True
 
 
 def test_the_fastest_is_found(bert, monkeypatch):

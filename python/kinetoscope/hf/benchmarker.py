@@ -1,14 +1,16 @@
 """benchmark_model_variants, TransformersBenchmarker: several models on the same texts."""
 
 import contextlib
+import logging
 import os
 
 import torch
-import transformers
 
 from kinetoscope.hf import inference, loading, measuring, tokenizing
 from kinetoscope.hf.timed_variants import time_in_turn
 from kinetoscope.torch.state_guard import kept_random
+
+_log = logging.getLogger("kinetoscope")
 
 
 def benchmark_model_variants(
@@ -36,22 +38,24 @@ def benchmark_model_variants(
     speedup, speedup_low, speedup_high, verdict (against the first; None for it: faster, slower,
     no_difference, cannot_tell), total_parameters, model_size_mb (MiB of weights), dtype, attention,
     texts_per_second, tokens_per_second, avg_memory_usage (bytes, as of
-    profile_inference_performance), batch_sizes, failure (why it was not timed, or None)}}
+    profile_inference_performance), batch_sizes, failure (why it was not timed, or None)}}. A
+    variant that cannot be loaded or run has its failure and nothing else, and the others are
+    measured; they are compared with the first that can.
 
     Switches: profile_model_variants off: {}; profile_model_loading, profile_tokenization,
     profile_inference off: their figures are None; benchmark_different_sizes: batch_sizes.
-    ValueError: no variant, texts without a tokenizer, two variants of one name.
+    ValueError: no variant, none that can be loaded (its name and why), two of one name.
     """
     config = measuring.config_or_default(config)
     named = _named(variants)
     if not config.profile_model_variants:
         return {}
     texts = list(texts)
-    place = (model_class, device)
+    given = (tokenizer, config, model_class, device)
     plan = (batch_size, seconds, rounds)
     with kept_random(), torch.no_grad():
-        models = {n: _Variant(s, texts, tokenizer, config, *place) for n, s in named.items()}
-        return _measure(models, config, plan)
+        models, failures = _load(named, texts, given)
+        return _measure(named, models, failures, config, plan)
 
 
 class TransformersBenchmarker:
@@ -97,6 +101,8 @@ def _name_of(variant):
     if isinstance(variant, str | os.PathLike):
         return os.fspath(variant)
     shape = variant if not isinstance(variant, torch.nn.Module) else variant.config
+    if not hasattr(shape, "model_type"):
+        raise TypeError(f"no model, configuration or folder of one: {type(variant).__name__}")
     names = ("num_hidden_layers", "hidden_size", "num_attention_heads")
     numbers = [str(getattr(shape, name, "?")) for name in names]
     return f"{shape.model_type}-{'x'.join(numbers)}"
@@ -132,6 +138,8 @@ class _Variant:
 def _tokenizer_of(source, given):
     """A folder's own goes first: it knows the words that the model knows."""
     if isinstance(source, str | os.PathLike):
+        import transformers
+
         try:
             return transformers.AutoTokenizer.from_pretrained(os.fspath(source))
         except (OSError, ValueError):
@@ -142,26 +150,57 @@ def _tokenizer_of(source, given):
     return given
 
 
-def _measure(models, config, plan):
+def _load(named, texts, given):
+    """({name: variant}, {name: why there is none})"""
+    loaded, failures = {}, {}
+    for name, source in named.items():
+        try:
+            loaded[name] = _Variant(source, texts, *given)
+        except Exception as failure:  # no such folder, no network, no memory, no such class
+            failures[name] = _reason("cannot be loaded", failure)
+            _log.warning("variant %r %s", name, failures[name])
+    if not loaded:
+        told = "; ".join(f"{name!r} {why}" for name, why in failures.items())
+        raise ValueError(f"no variant can be measured: {told}")
+    return loaded, failures
+
+
+def _reason(what, failure):
+    text = str(failure).strip().splitlines()
+    return f"{what}: {type(failure).__name__}: {text[0] if text else ''}"
+
+
+def _measure(named, models, failures, config, plan):
     batch_size, seconds, rounds = plan
     batches = {name: v.source.batch(batch_size) for name, v in models.items()}
-    timed, failures = _time(models, batches, config, seconds, rounds)
-    return {
+    timed = {}
+    if config.profile_inference:
+        with _all_evaluating([v.model for v in models.values()]):
+            timed = _time(models, batches, failures, config, (seconds, rounds))
+    rows = {
         name: _row(v, batches[name], timed.get(name), config, failures.get(name))
         for name, v in models.items()
     }
+    return {name: rows.get(name) or _no_row(failures[name]) for name in named}
 
 
-def _time(models, batches, config, seconds, rounds):
-    if not config.profile_inference:
-        return {}, {}
-    device = next(iter(models.values())).device
-    with _all_evaluating([v.model for v in models.values()]):
-        for name, v in models.items():
+def _time(models, batches, failures, config, limits):
+    """{name: its times}; why there are none goes to failures."""
+    calls = {}
+    for name, v in models.items():
+        try:
             with measuring.precision(config, v.model):
                 v.memory = inference.memory_of_forward(v.model, batches[name], v.device)
-        calls = {n: _call(v.model, batches[n], config) for n, v in models.items()}
-        return time_in_turn(calls, device, seconds, rounds)
+        except Exception as failure:  # whatever a model says about texts
+            failures[name] = _reason("cannot be run", failure)
+            continue
+        calls[name] = _call(v.model, batches[name], config)
+    if not calls:
+        return {}
+    devices = {name: models[name].device for name in calls}
+    timed, stopped = time_in_turn(calls, devices, *limits)
+    failures.update(stopped)
+    return timed
 
 
 def _call(model, batch, config):
@@ -201,12 +240,32 @@ def _row(variant, batch, timed, config, failure):
         "texts_per_second": texts / mean if mean else None,
         "tokens_per_second": tokens / mean if mean and tokens else None,
         "avg_memory_usage": getattr(variant, "memory", None),
-        "batch_sizes": _sizes(variant, config),
+        "batch_sizes": _sizes(variant, config) if failure is None else {},
         "failure": failure,
     }
 
 
+def _no_row(failure):
+    return {**dict.fromkeys(_KEYS), "batch_sizes": {}, "failure": failure}
+
+
 _COMPARED = ("rounds", "speedup", "speedup_low", "speedup_high", "verdict")
+_KEYS = (
+    "load_time",
+    "avg_tokenization_time",
+    "avg_inference_time",
+    "std_inference_time",
+    "median_inference_time",
+    "inference_interval",
+    *_COMPARED,
+    "total_parameters",
+    "model_size_mb",
+    "dtype",
+    "attention",
+    "texts_per_second",
+    "tokens_per_second",
+    "avg_memory_usage",
+)
 
 
 def _tokenization(variant, config):

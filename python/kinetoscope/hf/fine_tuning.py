@@ -12,6 +12,7 @@ from kinetoscope.hf import inference, measuring
 from kinetoscope.torch.state_guard import kept_state
 from kinetoscope.torch.tensor_tree import move, tensors_of
 from kinetoscope.torch.training_pipeline import loss_of, split_batch
+from kinetoscope.tune.work import SCALE_FIRST, make_scaler
 
 LEARNING_RATE = 5e-5
 _KEYS = (
@@ -148,7 +149,7 @@ class _Training:
         self.device = measuring.device_of(model)
         is_half = measuring.mixed_dtype(config, model) == torch.float16
         self._precision = measuring.make_precision(config, model)
-        self._scaler = _make_scaler(self.device) if is_half else None
+        self._scaler = make_scaler(self.device, SCALE_FIRST) if is_half else None
         self._before = None
 
     # ---------------------------------------------------------------- memory
@@ -269,12 +270,6 @@ def _lengths(marks):
 
 def _call(model, inputs):
     return model(**inputs) if hasattr(inputs, "keys") else model(inputs)
-
-
-def _make_scaler(device):
-    if hasattr(torch.amp, "GradScaler"):
-        return torch.amp.GradScaler(device.type)
-    return torch.cuda.amp.GradScaler()  # torch before 2.3
 
 
 def _mean(values, is_finite):

@@ -3,8 +3,6 @@ turn, each with how far its results are from those of the model as it is."""
 
 import contextlib
 import copy
-import importlib.util
-import warnings
 
 import torch
 
@@ -12,6 +10,8 @@ from kinetoscope.hf import inference, loading, measuring, model_source
 from kinetoscope.hf.timed_variants import time_in_turn
 from kinetoscope.torch.state_guard import kept_random
 from kinetoscope.torch.tensor_tree import tensors_of
+from kinetoscope.tune import quantization
+from kinetoscope.tune.setting import Setting
 
 BASELINE = "as_it_is"
 OPTIONS = ("attention", "precision", "compile", "quantization")
@@ -49,12 +49,14 @@ def compare_inference_options(
     {baseline: "as_it_is", best (name of the fastest that is right, and clearly faster; else the
     baseline), variants {name: {avg_inference_time, std_inference_time, median_inference_time,
     inference_interval, rounds, speedup, speedup_low, speedup_high, verdict, max_difference (of the
-    first tensor of floats in the output), relative_difference, tolerance, is_right, model_size_mb,
-    memory_used (bytes at the peak above what was there), build_time (s; of compile with its first
-    call), reason (why it has no figures, or is wrong; else None)}}}. Names: attention:eager,
+    first tensor of floats in the output), relative_difference, tolerance, is_right, model_size_mb
+    (of quantised weights as they are saved), memory_used (bytes at the peak above what was there),
+    build_time (s; of compile with its first call), reason (why it has no figures, or is wrong; else
+    None)}}}. Names: attention:eager,
     attention:sdpa, attention:flash_attention_2, precision:bfloat16, precision:float16,
     precision:tf32 (GPU), compile:default, compile:reduce-overhead (GPU), quantization:int8_dynamic
-    (CPU), quantization:int8_weight_only and int4_weight_only (torchao). Needs memory for all copies
+    (CPU), quantization:int8_weight_only and int4_weight_only (torchao), as kinetoscope.tune has
+    them. Needs memory for all copies
     at once. optimize_attention off leaves attention out. ValueError: an unknown option.
     """
     config = measuring.config_or_default(config)
@@ -71,7 +73,7 @@ def compare_inference_options(
     with measuring.evaluating(model), kept_random(), torch.no_grad():
         _build(variants, batch, device, {**TOLERANCES, **(tolerances or {})})
         good = {name: v.runner(batch) for name, v in variants.items() if v.reason is None}
-        timed, failures = time_in_turn(good, device, seconds, rounds)
+        timed, failures = time_in_turn(good, dict.fromkeys(good, device), seconds, rounds)
     for name, why in failures.items():
         variants[name].reason = why
     rows = {name: v.row(timed.get(name, {})) for name, v in variants.items()}
@@ -91,16 +93,28 @@ def _best(rows):
 # ---------------------------------------------------------------- choices
 
 
+class _Missing(Exception):
+    """Why there cannot be such a copy, as a sentence."""
+
+
 class _Choice:
-    def __init__(self, group, word, change, context=contextlib.nullcontext):
+    def __init__(self, group, word, change, context=contextlib.nullcontext, missing=None):
         self.group = group
         self.name = f"{group}:{word}"
         self.context = context
         self._change = change
+        self._missing = missing
 
     def maker(self, model):
         """A function that makes the copy; what it raises is why there is none."""
-        return lambda: self._change(copy.deepcopy(model))
+
+        def make():
+            why = self._missing(model) if self._missing is not None else None
+            if why is not None:
+                raise _Missing(why)
+            return self._change(copy.deepcopy(model))
+
+        return make
 
 
 def _choices(options, device, backend):
@@ -114,13 +128,14 @@ def _choices(options, device, backend):
         for dtype in (torch.bfloat16, torch.float16):
             yield _Choice("precision", measuring.name_of_dtype(dtype), _with_dtype(dtype))
         if device.type == "cuda":
-            yield _Choice("precision", "tf32", lambda model: model, _tf32)
+            tf32 = Setting(precision="tf32").around_steps
+            yield _Choice("precision", "tf32", lambda model: model, tf32)
     if "compile" in options:
         modes = ["default"] + (["reduce-overhead"] if device.type == "cuda" else [])
         for mode in modes:
             yield _Choice("compile", mode, _compiled(mode, backend))
     if "quantization" in options:
-        yield from _quantizations(device)
+        yield from _quantizations()
 
 
 def _with_attention(name):
@@ -142,53 +157,25 @@ def _with_dtype(dtype):
 
 
 def _compiled(mode, backend):
-    def change(model):
-        options = {"backend": backend}
-        if backend == "inductor" and mode != "default":
-            options["mode"] = mode
-        return torch.compile(model, **options)
-
-    return change
+    if backend == "inductor":
+        return Setting(compile=mode).compiled
+    return lambda model: torch.compile(model, backend=backend)
 
 
-@contextlib.contextmanager
-def _tf32():
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+def _quantizations():
+    """The ways of kinetoscope.tune; a model of transformers may have nothing for them."""
+    for word, way in quantization.WAYS.items():
+        setting = Setting(quantization=word)
+        yield _Choice("quantization", word, setting.change_model, missing=_why_not(way))
 
 
-def _quantizations(device):
-    if device.type == "cpu":
-        yield _Choice("quantization", "int8_dynamic", _int8_dynamic)
-    if importlib.util.find_spec("torchao") is not None:
-        for word, name in (
-            ("int8_weight_only", "Int8WeightOnlyConfig"),
-            ("int4_weight_only", "Int4WeightOnlyConfig"),
-        ):
-            yield _Choice("quantization", word, _weight_only(name))
+def _why_not(way):
+    def why(model):
+        if not any(isinstance(module, torch.nn.Linear) for module in model.modules()):
+            return "it has no torch.nn.Linear to quantise"
+        return way.missing(model)
 
-
-def _int8_dynamic(model):
-    if not any(isinstance(module, torch.nn.Linear) for module in model.modules()):
-        raise ValueError("it has no torch.nn.Linear to quantise")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch's own successor
-        quantize = torch.ao.quantization.quantize_dynamic
-        return quantize(model, {torch.nn.Linear}, dtype=torch.qint8)
-
-
-def _weight_only(name):
-    def change(model):
-        from torchao import quantization
-
-        quantization.quantize_(model, getattr(quantization, name)())
-        return model
-
-    return change
+    return why
 
 
 # ---------------------------------------------------------------- variants
@@ -264,7 +251,7 @@ def _build(variants, batch, device, tolerances):
         wanted = result if name == BASELINE else wanted
         variant.facts |= {
             "build_time": elapsed,
-            "model_size_mb": _size(variant.model) / measuring.MEBIBYTE,
+            "model_size_mb": _size(variant) / measuring.MEBIBYTE,
             "memory_used": _memory(variant, batch, device),
         }
         if name != BASELINE:
@@ -273,6 +260,8 @@ def _build(variants, batch, device, tolerances):
 
 
 def _first_line(failure):
+    if isinstance(failure, _Missing):
+        return str(failure)
     text = str(failure).strip().splitlines()
     return f"{type(failure).__name__}: {text[0] if text else ''}"
 
@@ -284,15 +273,13 @@ def _first_floats(output):
     raise ValueError("the model's output has no tensor of floats to compare")
 
 
-def _size(model):
-    """Bytes of weights, those of quantised layers too, which are no parameters."""
-    packed = 0
-    for module in model.modules():
-        weight = getattr(module, "weight", None)
-        if callable(weight) and not isinstance(weight, torch.Tensor):
-            tensor = weight()
-            packed += tensor.numel() * tensor.element_size()
-    return loading.describe(model)["parameter_bytes"] + packed
+def _size(variant):
+    """Bytes of weights; packed ones are no parameters, or say the size that they stand for."""
+    if variant.group == "quantization":
+        packed = quantization.saved_bytes(variant.model)
+        if packed is not None:
+            return packed
+    return loading.describe(variant.model)["parameter_bytes"]
 
 
 def _memory(variant, batch, device):

@@ -9,19 +9,16 @@ import torch
 import kinetoscope
 from kinetoscope._engine import MemoryCurve
 from kinetoscope.hf.storage_watch import StorageWatch
+from kinetoscope.tune import stopwatch
 
 MEBIBYTE = 2**20
 
-
-def device_of(model):
-    """Where the first of a module's parameters lies."""
-    return next((p.device for p in model.parameters()), torch.device("cpu"))
+device_of, model_bytes = stopwatch.device_of, stopwatch.bytes_of
 
 
 def now_ns(device):
     """The clock, when all that was given to the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    stopwatch.synchronize(device)
     return perf_counter_ns()
 
 
@@ -65,22 +62,13 @@ def bytes_of(tensors):
     return sum(t.numel() * t.element_size() for t in unique)
 
 
-def model_bytes(model):
-    """Bytes of parameters and buffers."""
-    return bytes_of([*model.parameters(), *model.buffers()])
-
-
 def peak_bytes(function, device):
     """By how much memory of tensors grew while a function ran, at the most. On a GPU as torch's
     allocator says; on the CPU as operators made and freed tensors, which slows the call down, so
-    it is not timed. None where that cannot be seen: in compiled code on the CPU."""
+    it is not timed: torch's profiler, which also knows, may be recording the program already. None
+    where that cannot be seen: in compiled code on the CPU."""
     if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        before = torch.cuda.memory_allocated(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        function()
-        torch.cuda.synchronize(device)
-        return torch.cuda.max_memory_allocated(device) - before
+        return stopwatch.peak_rise(function, device)
     curve = MemoryCurve(["tensors"])
     with StorageWatch(curve, 0):
         function()

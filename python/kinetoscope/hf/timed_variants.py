@@ -1,13 +1,14 @@
 """Times variants of one piece of work in turn: what a Trial of the library says, by name."""
 
 from kinetoscope._engine import Trial
-from kinetoscope.hf import measuring
+from kinetoscope.tune import stopwatch
 
 SECONDS, ROUNDS = 10.0, 60
 
 
-def time_in_turn(calls, device, seconds=SECONDS, rounds=ROUNDS):
-    """calls: {name: function}; the first is what the others are compared with.
+def time_in_turn(calls, devices, seconds=SECONDS, rounds=ROUNDS):
+    """calls: {name: function}; the first is what the others are compared with. devices: {name:
+    where it computes}.
 
     ({name: {avg_time, std_time, median_time, interval {low, high} (of the median), rounds, speedup,
     speedup_low, speedup_high, verdict}}, {name: why it was not timed to the end}). Times are
@@ -17,16 +18,15 @@ def time_in_turn(calls, device, seconds=SECONDS, rounds=ROUNDS):
     trial = Trial(len(names), seconds=seconds, rounds=rounds)
     for variant in trial:
         name = names[variant]
-        began_ns = measuring.now_ns(device)
         try:
-            calls[name]()
+            elapsed_ns = stopwatch.time_block(calls[name], 1, devices[name])
         except RuntimeError as failure:  # out of memory, or a kernel that is missing
             failures[name] = f"{type(failure).__name__}: {failure}"
             trial.drop(variant)
             if variant == 0:
                 break  # nothing is left to compare with
             continue
-        trial.add(variant, max(measuring.now_ns(device) - began_ns, 1))
+        trial.add(variant, elapsed_ns)
     rows = {name: _row(trial, at) for at, name in enumerate(names) if name not in failures}
     return rows, failures
 
