@@ -204,13 +204,69 @@ def test_modes_of_compile_are_those_of_tune(bert, monkeypatch):
 
 
 def test_the_fastest_is_found(bert, monkeypatch):
-    """The model naps for as long as its weights are whole."""
-    bert.register_forward_pre_hook(
-        lambda module, args: time.sleep(0.02 if module.dtype == torch.float32 else 0)
-    )
+    """The model naps for as long as its weights are whole, and half of that in float16."""
+    naps = {torch.float32: 0.02, torch.float16: 0.01}
+    bert.register_forward_pre_hook(lambda module, args: time.sleep(naps.get(module.dtype, 0)))
     ids = torch.randint(5, 300, (1, 4))
     options = {"options": ["precision"], "seconds": 8.0, "rounds": 30}
     got = compare_inference_options(bert, ids, **options)
-    assert got["best"].startswith("precision:")
+    assert got["best"] == "precision:bfloat16"
+    assert got["variants"]["precision:float16"]["verdict"] == "faster"
     assert got["variants"][got["best"]]["verdict"] == "faster"
     assert got["variants"][got["best"]]["speedup_low"] > 1
+
+
+def test_a_lower_median_alone_is_not_the_best():
+    from kinetoscope.hf.inference_options import _best
+
+    def row(verdict, median):
+        return {"verdict": verdict, "median_inference_time": median}
+
+    rows = {"as_it_is": row(None, 4.0), "a": row("faster", 3.0), "b": row("cannot_tell", 1.0)}
+    assert _best(rows) == "a"
+    assert _best(rows | {"c": row("faster", 2.0), "d": row("slower", 0.5)}) == "c"
+    assert _best({"as_it_is": row(None, 4.0), "d": row("no_difference", 3.9)}) == "as_it_is"
+
+
+class Trial:
+    """In place of the engine's: each figure is another number."""
+
+    def __init__(self, count, seconds, rounds):
+        self.count, self.limits, self.added, self.compared = count, (seconds, rounds), [], []
+        made_trials.append(self)
+
+    def __iter__(self):
+        return iter([0, 1, 1, 0])
+
+    def add(self, variant, elapsed_ns):
+        self.added.append((variant, elapsed_ns))
+
+    def summary(self, variant):
+        names = ("mean_ns", "std_ns", "median_ns", "low_ns", "high_ns")
+        return {n: (at + 1) * 10**9 for at, n in enumerate(names)} | {"rounds": 6 + variant}
+
+    def compare(self, first, second):
+        self.compared.append((first, second))
+        return {"speedup": 7, "speedup_low": 8, "speedup_high": 9, "verdict": "slower"}
+
+
+made_trials = []
+
+
+def test_rows_of_a_trial(monkeypatch):
+    """Each figure under its name, in seconds; the first is what the second is compared with."""
+    from kinetoscope.hf import timed_variants
+
+    monkeypatch.setattr(timed_variants, "Trial", Trial)
+    calls = {"a": lambda: time.sleep(0.001), "b": lambda: time.sleep(0.003)}
+    here = dict.fromkeys(calls, torch.device("cpu"))
+    rows, failures = timed_variants.time_in_turn(calls, here, 5.0, 7)
+    trial = made_trials.pop()
+    assert (trial.count, trial.limits, trial.compared) == (2, (5.0, 7), [(0, 1)])
+    assert [variant for variant, _ in trial.added] == [0, 1, 1, 0] and not failures
+    assert all(ns >= 10**6 * (1 + 2 * variant) for variant, ns in trial.added)
+    times = {"avg_time": 1.0, "std_time": 2.0, "median_time": 3.0}
+    times["interval"] = {"low": 4.0, "high": 5.0}
+    compared = {"speedup": 7, "speedup_low": 8, "speedup_high": 9, "verdict": "slower"}
+    assert rows["a"] == {**times, "rounds": 6, **dict.fromkeys(compared)}
+    assert rows["b"] == {**times, "rounds": 7, **compared}
