@@ -4,6 +4,8 @@ the same data; torch.profiler's record of memory; PEFT's own count of parameters
 import copy
 import itertools
 import math
+import time
+import types
 
 import pytest
 from kinetoscope.hf import profile_fine_tuning, profile_peft_fine_tuning
@@ -73,6 +75,52 @@ def test_data_that_can_be_gone_through_once(still, labelled):
         assert row["validation_loss"] == pytest.approx(judged, rel=1e-6)
 
 
+def test_phases(still, labelled):
+    """Naps in each: 40 ms in the forward of a step, 20 in its backward, 10 in the optimizer."""
+    still.register_forward_pre_hook(lambda module, args: time.sleep(0.04))
+    bias = still.classifier.bias
+    bias.register_hook(lambda grad: time.sleep(0.02))
+    optimizer = torch.optim.SGD(still.parameters(), lr=RATE)
+    optimizer.register_step_pre_hook(lambda *args: time.sleep(0.01))
+    options = {"optimizer": optimizer, "num_epochs": 3}
+    rows = [row["phases"] for row in profile_fine_tuning(still, labelled, **options)["epochs"]]
+    least = {name: min(row[name] for row in rows) / 2 for name in rows[0]}
+    assert 0.04 <= least["forward"] and 0.02 <= least["backward"] < 0.04
+    assert 0.01 <= least["optimizer"] < 0.02
+
+
+def test_validation_judges(classifier, labelled):
+    """Without dropout, which the training has."""
+    with torch.no_grad():
+        wanted = [classifier(**batch).loss.item() for batch in labelled]
+    for module in classifier.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.9
+    still_there = torch.optim.SGD(classifier.parameters(), lr=0.0)
+    got = profile_fine_tuning(classifier, labelled, labelled, optimizer=still_there)["epochs"][0]
+    assert got["validation_loss"] == pytest.approx(sum(wanted) / len(wanted), rel=1e-6)
+    assert got["train_loss"] != pytest.approx(got["validation_loss"], rel=1e-4)
+
+
+def test_halves_have_a_scaled_loss(still, labelled, config, monkeypatch):
+    """Gradients are 2^16 times as large in the backward, and unscaled in the step."""
+    seen = []
+    still.classifier.bias.register_hook(lambda grad: seen.append(grad.abs().max().item()))
+    profile_fine_tuning(still, labelled, max_steps=1)
+    plain = seen[-1]
+    seen.clear()
+    half = config(mixed_precision_dtype="float16")
+    got = profile_fine_tuning(still, labelled, config=half, max_steps=1)
+    assert got["dtype"] == "float16" and seen[0] == pytest.approx(plain * 2**16, rel=0.1)
+    assert got["epochs"][0]["train_loss"] == pytest.approx(0.7, abs=0.2)
+
+
+def test_tokens_of_a_training(still, labelled):
+    tokens = sum(int(batch["attention_mask"].sum()) for batch in labelled)
+    row = profile_fine_tuning(still, labelled)["epochs"][0]
+    assert row["train_tokens_per_second"] == pytest.approx(tokens / row["train_time"])
+
+
 def test_memory_of_a_step(still, labelled):
     size = sum(p.numel() * p.element_size() for p in still.parameters())
     got = profile_fine_tuning(still, labelled, max_steps=1)
@@ -92,6 +140,31 @@ def test_memory_of_a_step(still, labelled):
     step()
     optimizer.zero_grad(set_to_none=True)
     assert got["peak_memory"] == pytest.approx(peak_of_profiler(step), rel=0.05)
+
+
+def test_peak_on_a_gpu(monkeypatch):
+    """What the optimizer makes meanwhile is held, as the weights are: 100 bytes and 24 of state
+    before, 64 after, of 500 at the most."""
+    from kinetoscope.hf import fine_tuning
+
+    held = iter([24, 64])
+    monkeypatch.setattr(fine_tuning, "optimizer_bytes", lambda optimizer, device: next(held))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 124)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 500)
+    peak = fine_tuning.PeakOnGpu(torch.device("cuda"), object())
+    assert peak.bytes() == 500 - 100 - 64
+    assert fine_tuning.PeakOnGpu(torch.device("cpu"), None).bytes() is None
+
+
+def test_bytes_of_an_optimizer_by_device():
+    """Counters of steps stay on the CPU when weights are elsewhere."""
+    from kinetoscope.hf.fine_tuning import optimizer_bytes
+
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(6, device="meta"))])
+    optimizer.state["planted"] = {"step": torch.zeros(()), "mean": torch.ones(6, device="meta")}
+    assert optimizer_bytes(optimizer) == 4 + 24
+    assert optimizer_bytes(optimizer, torch.device("meta")) == 24
 
 
 def test_choices(still, labelled, config):
@@ -163,7 +236,13 @@ def test_trainer(still, labelled, tmp_path):
     for row, (train, judged) in zip(got["epochs"], wanted, strict=True):
         assert row["train_loss"] == pytest.approx(train, rel=1e-4)
         assert row["validation_loss"] == pytest.approx(judged, rel=1e-4)
-        assert row["steps"] == 2 and row["train_samples_per_second"] > 0
+        assert row["steps"] == 2 and row["step_time"]["total"] <= row["train_time"]
+        assert row["train_samples_per_second"] == pytest.approx(8 / row["train_time"])
+        tokens = sum(int(batch["attention_mask"].sum()) for batch in labelled)
+        assert row["train_tokens_per_second"] == pytest.approx(tokens / row["train_time"])
+        rate = 8 / row["validation_time"]
+        assert row["validation_samples_per_second"] == pytest.approx(rate)
+    assert got["dtype"] == "float32"
     assert got["gradient_memory"] == got["parameter_bytes"] and got["optimizer_memory"] > 0
 
 
@@ -297,6 +376,37 @@ def test_trainer_that_checkpoints_layers(still, labelled, tmp_path):
     before = sorted(vars(layer)), layer.gradient_checkpointing
     profile_fine_tuning(trainer)
     assert (sorted(vars(layer)), layer.gradient_checkpointing) == before
+
+
+def test_dtype_of_a_trainer(still, labelled, tmp_path):
+    assert profile_fine_tuning(make_trainer(still, labelled, tmp_path, bf16=True))["dtype"] == (
+        "bfloat16"
+    )
+    assert "_original_forward" not in vars(still) and "forward" not in vars(still)
+
+
+def test_arguments_of_a_trainer_that_is_kept():
+    """Nothing is pushed, nothing written where the program writes; its own arguments stay."""
+    from kinetoscope.hf import trainer_state
+
+    given = types.SimpleNamespace(output_dir="mine", push_to_hub=True, logging_dir="logs")
+    before = dict(vars(given))
+    changed = vars(trainer_state._arguments_for(given, "other"))
+    assert changed == {"output_dir": "other", "push_to_hub": False, "logging_dir": "other/logs"}
+    assert vars(given) == before
+
+
+def test_scale_of_a_trainer_is_put_back():
+    from kinetoscope.hf import trainer_state
+
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(torch.ones(()))
+    trainer = types.SimpleNamespace(accelerator=types.SimpleNamespace(scaler=scaler))
+    restore = trainer_state._keep_scaler(trainer)
+    scaler.update(2.0)
+    assert scaler.get_scale() == 2.0
+    restore()
+    assert scaler.get_scale() == 8.0
 
 
 def test_trainer_that_keeps(still, labelled, tmp_path):

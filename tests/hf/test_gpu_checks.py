@@ -30,6 +30,37 @@ def test_table(script):
     assert (table.passed, table.failed) == (3, 3)
 
 
+def test_a_part_that_fails_ends_no_other(script, monkeypatch, tmp_path):
+    def fail(table, device):
+        raise RuntimeError("planted")
+
+    parts = {
+        "first": (fail, False),
+        "second": (lambda table, device: table.judge("it", 1, 1, 0), False),
+        "third": (fail, True),
+    }
+    monkeypatch.setattr(script, "parts_of", lambda folder: parts)
+    monkeypatch.setattr(script, "transformers", None)
+    file = io.StringIO()
+    table = script.Table(file, 100)
+    script.run_parts(table, torch.device("cpu"), tmp_path, None)
+    assert (table.passed, table.failed) == (1, 1)
+    assert "fail: failed: RuntimeError: planted" in file.getvalue()
+    assert "third: left out, for transformers is not installed\n" in file.getvalue()
+    late = script.Table(file, -1)
+    script.run_parts(late, torch.device("cpu"), tmp_path, "second")
+    assert late.passed == 0 and "second: left out, for time is up" in file.getvalue()
+
+
+def test_parts_without_transformers(script, monkeypatch):
+    monkeypatch.setattr(script, "transformers", None)
+    table, device = script.Table(io.StringIO()), torch.device("cpu")
+    script.judge_estimate(table, device, "plain", {"autocast": "bfloat16"})
+    script.judge_training(table, device)
+    # A clock beside ours says little of a tiny model on a CPU: bytes and losses do.
+    assert table.passed >= 3 and table.failed <= 1
+
+
 def test_generation_here(script):
     device = torch.device("cpu")
     model = script.make_model("llama", device).eval()

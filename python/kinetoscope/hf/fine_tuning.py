@@ -77,9 +77,9 @@ def profile_fine_tuning(
     guard = _modes_kept(model) if keep else kept_state(model, optimizer, train_data)
     with guard, kinetoscope.profile_operation("fine_tuning", "training_loop"):
         memory = _memory_of_a_step(training, model, optimizer, train_data)
-        training.begin_peak()
+        peak = PeakOnGpu(training.device, optimizer)
         epochs = [training.epoch(n, train_data, validation_data) for n in range(1, num_epochs + 1)]
-        held = training.peak()
+        held = peak.bytes()
     return {
         "epochs": epochs,
         "trainable_parameters": sum(p.numel() for p in trained),
@@ -134,10 +134,32 @@ def _memory_of_a_step(training, model, optimizer, data):
     return {**figures, "peak_memory": peak}
 
 
-def optimizer_bytes(optimizer):
-    """Bytes of the tensors of an optimizer's state."""
+def optimizer_bytes(optimizer, device=None):
+    """Bytes of the tensors of an optimizer's state, of those on the device."""
     states = [list(state.values()) for state in optimizer.state.values()]
-    return measuring.bytes_of(list(tensors_of(states)))
+    return measuring.bytes_of(
+        [t for t in tensors_of(states) if device is None or t.device.type == device.type]
+    )
+
+
+class PeakOnGpu:
+    """How much a training takes beside the weights and the optimizer's state, which may be made
+    meanwhile. None without a GPU."""
+
+    def __init__(self, device, optimizer):
+        self._device, self._optimizer = device, optimizer
+        self._before = None
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+            self._before = torch.cuda.memory_allocated(device) - self._state()
+
+    def _state(self):
+        return 0 if self._optimizer is None else optimizer_bytes(self._optimizer, self._device)
+
+    def bytes(self):
+        if self._before is None:
+            return None
+        return torch.cuda.max_memory_allocated(self._device) - self._before - self._state()
 
 
 class _Training:
@@ -150,20 +172,6 @@ class _Training:
         is_half = measuring.mixed_dtype(config, model) == torch.float16
         self._precision = measuring.make_precision(config, model)
         self._scaler = make_scaler(self.device, SCALE_FIRST) if is_half else None
-        self._before = None
-
-    # ---------------------------------------------------------------- memory
-
-    def begin_peak(self):
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
-            self._before = torch.cuda.memory_allocated(self.device)
-
-    def peak(self):
-        """Bytes above what was there before the epochs; None on the CPU."""
-        if self._before is None:
-            return None
-        return torch.cuda.max_memory_allocated(self.device) - self._before
 
     # ---------------------------------------------------------------- epochs
 

@@ -2,7 +2,6 @@
 
 import contextlib
 
-import torch
 from transformers import TrainerCallback
 
 from kinetoscope._engine import summarize
@@ -48,8 +47,7 @@ class _Epochs(TrainerCallback):
         self.epochs = []
         self._trainer = trainer
         self._device = measuring.device_of(trainer.model)
-        self._gradients = self._optimizer = self._peak = None
-        self._before = 0
+        self._gradients = self._optimizer = self._peak = self._on_gpu = None
         self._is_judging = False
         self._restart()
 
@@ -87,9 +85,7 @@ class _Epochs(TrainerCallback):
         }
 
     def on_train_begin(self, args, state, control, **kwargs):
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self._device)
-            self._before = torch.cuda.memory_allocated(self._device)
+        self._on_gpu = fine_tuning.PeakOnGpu(self._device, self._raw_optimizer())
 
     def on_epoch_begin(self, args, state, control, **kwargs):
         self._restart()
@@ -149,8 +145,11 @@ class _Epochs(TrainerCallback):
         return {**output.metrics, "eval_runtime": elapsed, "eval_samples_per_second": rate}
 
     def _look_at_memory(self):
-        optimizer = getattr(self._trainer.optimizer, "optimizer", self._trainer.optimizer)
+        optimizer = self._raw_optimizer()
         if optimizer is not None:
             self._optimizer = fine_tuning.optimizer_bytes(optimizer)
-        if self._device.type == "cuda":
-            self._peak = torch.cuda.max_memory_allocated(self._device) - self._before
+        self._peak = self._on_gpu.bytes()
+
+    def _raw_optimizer(self):
+        optimizer = self._trainer.optimizer
+        return getattr(optimizer, "optimizer", optimizer)
