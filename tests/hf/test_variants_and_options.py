@@ -10,7 +10,15 @@ from kinetoscope.hf import (
     benchmark_model_variants,
     compare_inference_options,
 )
-from tiny_models import assert_untouched, bert_config, gpt2_config, made, state_of, torch
+from tiny_models import (
+    assert_untouched,
+    bert_config,
+    gpt2_config,
+    made,
+    state_of,
+    torch,
+    transformers,
+)
 
 pytestmark = pytest.mark.torch
 QUICK = {"seconds": 3.0, "rounds": 14}
@@ -27,8 +35,11 @@ def test_variants(folders, texts, config):
         interval = row["inference_interval"]
         assert interval["low"] <= row["median_inference_time"] <= interval["high"]
         assert row["texts_per_second"] == 8 / row["avg_inference_time"]
+        words = sum(len(text.split()) for text in texts)
+        assert row["tokens_per_second"] == words / row["avg_inference_time"]
         assert row["batch_sizes"] == {} and shape.num_hidden_layers in (2, 6)
     assert first["verdict"] is None and second["verdict"] == "slower"
+    assert 0 < first["avg_memory_usage"] < second["avg_memory_usage"]
     assert second["speedup_low"] <= second["speedup"] <= second["speedup_high"] < 1
     model = made("BertModel", bert_config())
     size = sum(p.numel() * p.element_size() for p in model.parameters())
@@ -52,6 +63,17 @@ def test_forms_of_variants(texts, tokenizer, bert):
         benchmark_model_variants([bert], texts)
     with pytest.raises(ValueError, match="no variant"):
         benchmark_model_variants([], texts)
+
+
+def test_variants_in_halves(bert, texts, tokenizer, config):
+    """All forwards compute in the dtype that the switches ask for."""
+    seen = []
+    bert.encoder.layer[0].attention.self.query.register_forward_hook(
+        lambda module, args, output: seen.append(output.dtype)
+    )
+    half = config(mixed_precision_dtype="bfloat16")
+    got = benchmark_model_variants({"a": bert}, texts, half, tokenizer=tokenizer, **QUICK)
+    assert len(seen) > got["a"]["rounds"] >= 2 and set(seen) == {torch.bfloat16}
 
 
 def test_variants_that_cannot_be_measured(folders, texts, tokenizer, caplog):
@@ -118,6 +140,14 @@ def test_a_variant_that_fails(tokenizer, texts):
     here = dict.fromkeys(functions, torch.device("cpu"))
     rows, failures = time_in_turn(functions, here, 2.0, 12)
     assert list(rows) == ["good"] and "planted" in failures["bad"]
+
+    calls.clear()
+    functions = {"bad": functions["bad"], "good": functions["good"], "other": functions["good"]}
+    here["other"] = here["good"]
+    rows, failures = time_in_turn(functions, here, 2.0, 12)
+    assert list(rows) == ["good", "other"] and list(failures) == ["bad"]
+    assert rows["good"]["verdict"] is None and rows["other"]["verdict"] is not None
+    assert time_in_turn({"bad": functions["bad"]}, here, 1.0, 4)[0] == {}
 
 
 def test_options(llama, config):
@@ -191,6 +221,56 @@ def test_quantisation_is_that_of_tune(llama, monkeypatch):
     table = torch.nn.Embedding(300, 4)
     rows = compare_inference_options(table, {"input": ids}, **options)["variants"]
     assert rows["quantization:planted"]["reason"] == "it has no torch.nn.Linear to quantise"
+
+
+class Wider(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, **batch):
+        return torch.cat([self.model(**batch)[0]] * 2)
+
+
+def spoilt(model):
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    return model
+
+
+def test_results_that_are_not_the_same(bert, monkeypatch):
+    """Another shape, no numbers, and tolerances: a name goes before its word, and that before its
+    group."""
+    from kinetoscope.tune import quantization
+
+    ways = {
+        "shape": quantization.Way(Wider, lambda model: None, "int8", []),
+        "numbers": quantization.Way(spoilt, lambda model: None, "int8", []),
+    }
+    monkeypatch.setattr(quantization, "WAYS", ways)
+    ids = torch.randint(0, 300, (2, 12))
+    limits = {"precision:bfloat16": 1e-9, "bfloat16": 0.5, "float16": 0.4, "precision": 0.6}
+    options = {"options": ["precision", "quantization"], "tolerances": limits, **QUICK}
+    rows = compare_inference_options(bert, ids, **options)["variants"]
+    for word in ("shape", "numbers"):
+        row = rows[f"quantization:{word}"]
+        assert row["is_right"] is False and row["rounds"] is None
+        assert row["reason"] == "its results are not finite, or of another shape"
+        assert row["tolerance"] == 0.2 and row["relative_difference"] is None
+    assert rows["precision:bfloat16"]["tolerance"] == 1e-9
+    assert rows["precision:float16"]["tolerance"] == 0.4
+
+
+def test_pictures_go_in_the_dtype_of_weights():
+    """And the memory of a variant is its own."""
+    shape = transformers.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
+    shape.intermediate_size, shape.image_size, shape.patch_size = 64, 32, 8
+    model, pictures = made("ViTModel", shape), {"pixel_values": torch.rand(2, 3, 32, 32)}
+    rows = compare_inference_options(model, pictures, options=["precision"], **QUICK)["variants"]
+    assert rows["precision:bfloat16"]["is_right"] is True
+    whole = rows["as_it_is"]
+    assert 0 < rows["precision:bfloat16"]["memory_used"] < whole["memory_used"]
+    assert all(row["build_time"] > 0 for row in rows.values())
 
 
 def test_modes_of_compile_are_those_of_tune(bert, monkeypatch):

@@ -7,8 +7,8 @@ SECONDS, ROUNDS = 10.0, 60
 
 
 def time_in_turn(calls, devices, seconds=SECONDS, rounds=ROUNDS):
-    """calls: {name: function}; the first is what the others are compared with. devices: {name:
-    where it computes}.
+    """calls: {name: function}; the first is what the others are compared with; when it fails, they
+    are timed again, without it. devices: {name: where it computes}.
 
     ({name: {avg_time, std_time, median_time, interval {low, high} (of the median), rounds, speedup,
     speedup_low, speedup_high, verdict}}, {name: why it was not timed to the end}). Times are
@@ -24,9 +24,13 @@ def time_in_turn(calls, devices, seconds=SECONDS, rounds=ROUNDS):
             failures[name] = f"{type(failure).__name__}: {failure}"
             trial.drop(variant)
             if variant == 0:
-                break  # nothing is left to compare with
+                break
             continue
         trial.add(variant, elapsed_ns)
+    if names[0] in failures:
+        rest = {name: calls[name] for name in names if name not in failures}
+        rows, later = time_in_turn(rest, devices, seconds, rounds) if rest else ({}, {})
+        return rows, {**failures, **later}
     rows = {name: _row(trial, at) for at, name in enumerate(names) if name not in failures}
     return rows, failures
 
