@@ -1,6 +1,7 @@
 """Goal: parts of a transformer, of a pipeline and of a diffusion pipeline apart. Method: planted
 sleeps in one part; results and hooks with and without."""
 
+import statistics
 import time
 
 import pytest
@@ -113,6 +114,27 @@ def test_pipeline(pipe, texts):
     assert not {"preprocess", "forward", "postprocess"} & set(vars(pipe))
     batched = profile_pipeline(pipe, texts, runs=1, batch_size=4)
     assert batched["stages"]["forward"]["calls"] == 2
+    rest = batched["total_time"] - sum(stage["time"] for stage in batched["stages"].values())
+    assert batched["other_time"] == pytest.approx(rest, rel=1e-6)
+    for stage in batched["stages"].values():
+        assert stage["share"] == stage["time"] / batched["total_time"]
+    many = profile_pipeline(pipe, texts, runs=4)
+    assert len(many["total_times"]) == 4
+    assert many["total_time"] == pytest.approx(statistics.median(many["total_times"]))
+
+
+def test_memory_of_a_pipeline(pipe, texts):
+    """By how much the process grew: what its outputs are made of stays."""
+    kept, postprocess = [], pipe.postprocess
+
+    def greedy(*args, **kwargs):
+        kept.append(torch.ones(2**20))
+        return postprocess(*args, **kwargs)
+
+    pipe.postprocess = greedy
+    got = profile_pipeline(pipe, texts, runs=2)
+    held = sum(tensor.numel() * 4 for tensor in kept)
+    assert held / 2 < got["memory_used"] < 2 * held and len(kept) == 3 * len(texts)
 
 
 def test_inputs_that_come_once(pipe, texts):

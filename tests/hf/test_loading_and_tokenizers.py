@@ -45,6 +45,20 @@ def test_switches_of_loading(folders, config):
         assert got["attention"] == name == got["model"].config._attn_implementation
 
 
+def test_what_waits_elsewhere(folders, tmp_path):
+    """A layer on the disk is told; what is on the CPU waits for nothing where all else is."""
+    pytest.importorskip("accelerate")
+    places = {"embeddings": "cpu", "encoder.layer.0": "cpu", "encoder.layer.1": "disk"}
+    options = {"device_map": {**places, "pooler": "cpu"}, "offload_folder": str(tmp_path)}
+    got = load_model_with_profiling(folders["bert"], **options)
+    assert got["offloaded"] == {"disk": ["encoder.layer.1"]}
+    assert got["device_map"]["encoder.layer.1"] == "disk" and got["device_bytes"]["meta"] > 0
+    layer = sum(p.numel() * p.element_size() for p in got["model"].encoder.layer[1].parameters())
+    assert got["device_bytes"]["meta"] == layer
+    with torch.no_grad():
+        assert got["model"](torch.ones(1, 3).long())[0].isfinite().all()
+
+
 def test_arguments_of_loading(folders, config):
     got = load_model_with_profiling(folders["gpt2"], model_class="AutoModel", dtype="float16")
     assert type(got["model"]).__name__ == "GPT2Model" and got["dtype"] == "float16"
@@ -82,6 +96,29 @@ def test_tokenizer(folders, tokenizer, texts):
         assert row["texts_per_second"] == len(texts) / row["duration"]
         assert row["tokens"] == tokens
         assert row["padded_tokens"] == (tokens if size == 1 else longest * len(texts))
+        assert row["tokens_per_second"] == tokens / row["duration"]
+
+
+def test_memory_of_a_tokenizer(tokenizer, texts):
+    """A cache that grows with the first look at a text, and by nothing later."""
+    cache = {}
+
+    class Caches:
+        pad_token, model_max_length = "[PAD]", 64
+
+        def get_vocab(self):
+            return tokenizer.get_vocab()
+
+        def __call__(self, given, **options):
+            for text in given:
+                if text not in cache:
+                    cache[text] = torch.ones(2**20)
+            return tokenizer(given, **options)
+
+    got = profile_tokenizer_performance(texts, Caches(), batch_sizes=(4,))
+    held = 4 * 2**20 * len(texts)
+    assert held / 2 < got["cache_memory"] < 2 * held
+    assert got["batch_sizes"][4]["memory_used"] < held / 4
 
 
 def test_durations_of_a_tokenizer(tokenizer, texts):
