@@ -73,6 +73,9 @@ def test_switches_of_inference(bert, tokenizer, texts, config):
     half = config(mixed_precision_dtype="bfloat16")
     got = profile_inference_performance(bert, texts, tokenizer, config=half, batch_sizes=())
     assert got["dtype"] == "bfloat16" and set(seen) == {torch.bfloat16}
+    # "auto" is what the weights are, on a CPU.
+    got = profile_inference_performance(bert, texts, tokenizer, config=config(), batch_sizes=())
+    assert got["dtype"] == "float32"
     seen.clear()
     whole = config(mixed_precision_dtype="bfloat16", use_mixed_precision=False)
     got = profile_inference_performance(bert, texts, tokenizer, config=whole, batch_sizes=())
@@ -235,6 +238,13 @@ def test_generation_from_texts(gpt2, tokenizer, texts, config):
     got = profile_generation(gpt2, texts[:3], tokenizer, max_new_tokens=4, runs=1, do_sample=True)
     assert_untouched(before, gpt2)
     assert tokenizer.padding_side == side and got["batch_size"] == 3 and got["new_tokens"] == 4
+    prompts = got["sequences"][:, : got["prompt_tokens"]]
+    assert (prompts[:, -1] != tokenizer.pad_token_id).all()
+    assert (prompts[:, 0] == tokenizer.pad_token_id).any()
+    assert got["tokens_per_second"] == 3 * 4 / got["total_time"]
+    assert got["decode_tokens_per_second"] == 3 * 3 / got["decode_wall_time"]
+    wanted = 3 * got["prompt_tokens"] / got["prefill_time"]
+    assert got["prefill_tokens_per_second"] == wanted
     one = profile_generation(gpt2, torch.ones(1, 3).long(), max_new_tokens=1, runs=1)
     assert one["prefill_share"] == 1 and one["decode_time"] is None
     assert one["decode_tokens_per_second"] is None and one["between_tokens"]["count"] == 0

@@ -44,21 +44,23 @@ def held_by(model, optimizer):
     return sum(t.numel() * t.element_size() for t in tensors.values())
 
 
-def measured(model, make_optimizer=torch.optim.AdamW, autocast=None, holds=False):
-    """The peak of steps of a plain loop behind the first one, with weights and states."""
+def measured(model, make_optimizer=torch.optim.AdamW, autocast=None, holds=False, parts=1):
+    """The peak of steps of a plain loop behind the first one, with weights and states. parts: of
+    each batch, whose gradients add up."""
     model = copy.deepcopy(model).train()
     optimizer = make_optimizer(model.parameters())
     ids = torch.randint(1, 200, (BATCH, TOKENS))
     kept = []
 
     def step():
-        with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
-            output = model(input_ids=ids, labels=ids)
-        loss = output.loss
-        kept[:] = [output] if holds else []
-        del output
-        loss.backward()
-        del loss
+        for _ in range(parts):
+            with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=bool(autocast)):
+                output = model(input_ids=ids, labels=ids)
+            loss = output.loss
+            kept[:] = [output] if holds else []
+            del output
+            loss.backward()
+            del loss
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
@@ -98,6 +100,9 @@ def test_choices_of_a_training():
     assert is_near(mixed, measured(model, autocast=torch.bfloat16))
     held = estimate_memory(model, BATCH, TOKENS, keeps_outputs=True)
     assert is_near(held, measured(model, holds=True))
+    added = estimate_memory(model, BATCH, TOKENS, accumulates=True)
+    assert is_near(added, measured(model, parts=2))
+    assert added["phases"]["forward"]["gradients"] > 0
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     by_object = estimate_memory(model, BATCH, TOKENS, optimizer=optimizer)
     momentum = measured(model, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9))

@@ -271,6 +271,9 @@ def test_pictures_go_in_the_dtype_of_weights():
     whole = rows["as_it_is"]
     assert 0 < rows["precision:bfloat16"]["memory_used"] < whole["memory_used"]
     assert all(row["build_time"] > 0 for row in rows.values())
+    sounds = {"input": torch.rand(2, 8)}
+    rows = compare_inference_options(torch.nn.Linear(8, 4), sounds, options=["precision"], **QUICK)
+    assert rows["variants"]["precision:bfloat16"]["is_right"] is True
 
 
 def test_modes_of_compile_are_those_of_tune(bert, monkeypatch):
