@@ -4,9 +4,11 @@ the same data; torch.profiler's record of memory; PEFT's own count of parameters
 import copy
 import itertools
 import math
+import random
 import time
 import types
 
+import numpy
 import pytest
 from kinetoscope.hf import profile_fine_tuning, profile_peft_fine_tuning
 from tiny_models import assert_untouched, peak_of_profiler, state_of, torch, transformers
@@ -324,10 +326,15 @@ def make_slope(optimizer):
 def test_trainer_with_an_optimizer_is_as_before(still, labelled, tmp_path, schedule):
     trainer = make_own_trainer(still, labelled, tmp_path / "out", schedule)
     optimizer, scheduler = trainer.optimizer, trainer.lr_scheduler
-    names = sorted(vars(optimizer))
+    names, groups, group = (
+        sorted(vars(optimizer)),
+        optimizer.param_groups,
+        optimizer.param_groups[0],
+    )
     modules = [sorted(vars(module)) for module in still.eval().modules()]
     before, values = state_of(still), all_of(trainer)
     arguments, callbacks = trainer.args, list(trainer.callback_handler.callbacks)
+    drawn = random.getstate(), numpy.random.get_state()[1].tolist()
     for _ in range(2):
         got = profile_fine_tuning(trainer)
         assert got["epochs"][1]["steps"] == 2 and got["optimizer_memory"] > 0
@@ -335,7 +342,9 @@ def test_trainer_with_an_optimizer_is_as_before(still, labelled, tmp_path, sched
         assert (trainer.optimizer, trainer.lr_scheduler) == (optimizer, scheduler)
         assert trainer.args is arguments and trainer.callback_handler.callbacks == callbacks
         assert all_of(trainer) == values
+        assert (random.getstate(), numpy.random.get_state()[1].tolist()) == drawn
         assert sorted(vars(optimizer)) == names
+        assert optimizer.param_groups is groups and groups[0] is group  # the program may hold them
         assert [sorted(vars(module)) for module in still.modules()] == modules
     assert scheduler.optimizer is optimizer and optimizer.param_groups[0]["params"]
 
@@ -396,17 +405,16 @@ def test_arguments_of_a_trainer_that_is_kept():
     assert vars(given) == before
 
 
-def test_scale_of_a_trainer_is_put_back():
-    from kinetoscope.hf import trainer_state
+def test_scale_of_a_trainer_is_put_back(still, labelled, tmp_path):
+    from kinetoscope.hf.trainer_state import kept_trainer
 
-    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    trainer = make_trainer(still, labelled, tmp_path)
+    scaler = trainer.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     scaler.scale(torch.ones(()))
-    trainer = types.SimpleNamespace(accelerator=types.SimpleNamespace(scaler=scaler))
-    restore = trainer_state._keep_scaler(trainer)
-    scaler.update(2.0)
-    assert scaler.get_scale() == 2.0
-    restore()
-    assert scaler.get_scale() == 8.0
+    with kept_trainer(trainer):
+        scaler.update(2.0)
+        assert scaler.get_scale() == 2.0
+    assert trainer.accelerator.scaler is scaler and scaler.get_scale() == 8.0
 
 
 def test_trainer_that_keeps(still, labelled, tmp_path):
