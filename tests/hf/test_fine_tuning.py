@@ -326,11 +326,8 @@ def make_slope(optimizer):
 def test_trainer_with_an_optimizer_is_as_before(still, labelled, tmp_path, schedule):
     trainer = make_own_trainer(still, labelled, tmp_path / "out", schedule)
     optimizer, scheduler = trainer.optimizer, trainer.lr_scheduler
-    names, groups, group = (
-        sorted(vars(optimizer)),
-        optimizer.param_groups,
-        optimizer.param_groups[0],
-    )
+    names, groups = sorted(vars(optimizer)), optimizer.param_groups
+    group = groups[0]
     modules = [sorted(vars(module)) for module in still.eval().modules()]
     before, values = state_of(still), all_of(trainer)
     arguments, callbacks = trainer.args, list(trainer.callback_handler.callbacks)

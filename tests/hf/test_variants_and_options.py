@@ -66,14 +66,16 @@ def test_forms_of_variants(texts, tokenizer, bert):
 
 
 def test_variants_in_halves(bert, texts, tokenizer, config):
-    """All forwards compute in the dtype that the switches ask for."""
-    seen = []
+    """All forwards compute in the dtype that the switches ask for, and without dropout."""
+    seen, modes = [], []
+    bert.train().register_forward_pre_hook(lambda module, args: modes.append(module.training))
     bert.encoder.layer[0].attention.self.query.register_forward_hook(
         lambda module, args, output: seen.append(output.dtype)
     )
     half = config(mixed_precision_dtype="bfloat16")
     got = benchmark_model_variants({"a": bert}, texts, half, tokenizer=tokenizer, **QUICK)
     assert len(seen) > got["a"]["rounds"] >= 2 and set(seen) == {torch.bfloat16}
+    assert set(modes) == {False} and bert.training
 
 
 def test_variants_that_cannot_be_measured(folders, texts, tokenizer, caplog):
