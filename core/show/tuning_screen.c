@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/word_list.h"
 #include "show/ink.h"
 #include "show/json_writer.h"
 #include "show/plain.h"
@@ -21,6 +22,12 @@ const char *ks_tuning_fate_name(enum ks_tuning_fate fate)
 {
     static const char *const names[] = {"kept", "not_faster", "wrong", "failed", "refused"};
     return names[fate];
+}
+
+const char *ks_tuning_end_name(enum ks_tuning_end end)
+{
+    static const char *const names[] = {"done", "out_of_time", "interrupted"};
+    return names[end];
 }
 
 static enum ks_ink ink_of(enum ks_tuning_fate fate)
@@ -163,10 +170,10 @@ static void append_apply(const struct ks_tuning *tuning, struct ks_text *out)
     ks_text_append_str(out, KS_STR("# A setting of kscope tune, for kscope run --tuned.\n# Of: "));
     ks_plain_append(out, ks_str_from(tuning->script));
     ks_text_append(out, "\n", 1);
-    for (const char *word = tuning->setting; *word;) {
-        size_t size = strcspn(word, ",");
-        ks_text_printf(out, "%.*s\n", (int)size, word);
-        word += size + (word[size] == ',');
+    struct ks_word word;
+    for (size_t offset = 0; ks_word_list_next(tuning->setting, &offset, &word);) {
+        ks_text_append_str(out, word.text);
+        ks_text_append(out, "\n", 1);
     }
 }
 

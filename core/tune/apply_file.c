@@ -16,8 +16,7 @@ static bool take_line(struct ks_setting *setting, char *line)
         len--;
     }
     struct ks_str word = {begin, len};
-    const char *equals = memchr(begin, '=', len);
-    struct ks_str name = {begin, equals ? (size_t)(equals - begin) : len};
+    struct ks_str name = ks_word_of(word).name;
     bool is_known = ks_knob_find(name) || ks_str_starts(name, KS_STR("entry."));
     return len == 0 || (is_known && ks_setting_set_word(setting, word));
 }

@@ -143,20 +143,17 @@ const char *ks_knob_why_not(enum ks_knob_id id, const struct ks_script_facts *fa
 
 /* ------------------------------------------------------------------ how far numbers may go */
 
-static enum ks_change change_of(struct ks_str word, const struct ks_script_facts *facts)
+static enum ks_change change_of(struct ks_word word, const struct ks_script_facts *facts)
 {
-    const char *equals = memchr(word.ptr, '=', word.len);
-    struct ks_str name = {word.ptr, equals ? (size_t)(equals - word.ptr) : word.len};
-    struct ks_str value = {word.ptr + name.len + 1, word.len - name.len - (equals ? 1 : 0)};
-    const struct ks_knob *knob = ks_knob_find(name);
+    const struct ks_knob *knob = ks_knob_find(word.name);
     if (!knob) { /* "entry.NAME": "<count> <exact> choices", or one that the script never made */
         char fact[KS_TUNING_NAME_SIZE];
         int exact = 1;
-        snprintf(fact, sizeof(fact), "%.*s", (int)name.len, name.ptr);
+        snprintf(fact, sizeof(fact), "%.*s", (int)word.name.len, word.name.ptr);
         (void)sscanf(ks_script_facts_get(facts, fact), "%*d %d", &exact);
         return exact ? KS_CHANGE_EXACT : KS_CHANGE_ROUNDING;
     }
-    if (knob == &ks_knobs[KS_KNOB_PRECISION] && ks_str_equal(value, KS_STR("tf32"))) {
+    if (knob == &ks_knobs[KS_KNOB_PRECISION] && ks_str_equal(word.value, KS_STR("tf32"))) {
         return KS_CHANGE_TF32;
     }
     if (knob == &ks_knobs[KS_KNOB_WORKERS] && ks_script_facts_number(facts, "draws")) {
@@ -169,8 +166,8 @@ enum ks_change ks_setting_change(const struct ks_setting *setting,
                                  const struct ks_script_facts *facts)
 {
     enum ks_change widest = KS_CHANGE_EXACT;
-    struct ks_str word;
-    for (size_t offset = 0; ks_setting_next(setting, &offset, &word);) {
+    struct ks_word word;
+    for (size_t offset = 0; ks_word_list_next(setting->text, &offset, &word);) {
         enum ks_change own = change_of(word, facts);
         widest = own > widest ? own : widest;
     }

@@ -89,6 +89,8 @@ KS_API KS_MUST_CHECK enum ks_status ks_tuning_write(const struct ks_tuning *tuni
                                                     struct ks_err *err);
 /* "kept", "not_faster", "wrong", "failed", "refused". */
 KS_API const char *ks_tuning_fate_name(enum ks_tuning_fate fate);
+/* "done", "out_of_time", "interrupted". */
+KS_API const char *ks_tuning_end_name(enum ks_tuning_end end);
 /* Reads the file of KS_TUNING_APPLY: its words with commas between them. KS_ERR_FORMAT names the
  * line that is none. */
 KS_API KS_MUST_CHECK enum ks_status ks_tuning_read_apply(const char *path,

@@ -49,6 +49,38 @@ static void test_setting_is_bounded(void **state)
     assert_true(strlen(setting.text) < sizeof(setting.text));
 }
 
+static void check_words(const char *list, const char *names, const char *values)
+{
+    char got[2][64] = {{0}};
+    size_t used[2] = {0};
+    struct ks_word word;
+    for (size_t offset = 0; ks_word_list_next(list, &offset, &word);) {
+        const struct ks_str parts[2] = {word.name, word.value};
+        for (size_t i = 0; i < 2; i++) {
+            used[i] += (size_t)snprintf(got[i] + used[i], sizeof(got[i]) - used[i], "%.*s%s",
+                                        (int)parts[i].len, parts[i].ptr,
+                                        i == 0 && word.has_value ? "=;" : ";");
+        }
+    }
+    assert_string_equal(got[0], names);
+    assert_string_equal(got[1], values);
+}
+
+static void test_words_are_taken_apart(void **state)
+{
+    (void)state;
+    check_words("", "", "");
+    check_words("a", "a;", ";");
+    check_words("a=", "a=;", ";");
+    check_words("a=1,bc=23", "a=;bc=;", "1;23;");
+    check_words("a=1=2,b", "a=;b;", "1=2;;");
+    check_words("a,,b", "a;", ";"); /* an empty word ends the list */
+    struct ks_word word;
+    assert_true(ks_word_list_find("ab=1,a=2", KS_STR("a"), &word));
+    assert_true(ks_str_equal(word.value, KS_STR("2")));
+    assert_false(ks_word_list_find("ab=1", KS_STR("a"), &word));
+}
+
 /* ------------------------------------------------------------------ searches */
 
 static void add_fact(struct ks_script_facts *facts, const char *name, const char *value)
@@ -243,6 +275,7 @@ static void test_tolerance_is_the_widest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words_are_taken_apart),
         cmocka_unit_test(test_setting_set),
         cmocka_unit_test(test_setting_is_bounded),
         cmocka_unit_test(test_workers_climb),
