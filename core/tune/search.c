@@ -13,16 +13,39 @@ static const char *const groups[] = {"dataloader", "precision", "compile", "layo
 
 /* ------------------------------------------------------------------ --what */
 
-static bool is_known(struct ks_word word)
+static bool is_group(struct ks_word word)
 {
-    struct ks_setting scratch = {0};
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
         if (ks_str_equal(word.text, ks_str_from(groups[i]))) {
             return true;
         }
     }
+    return false;
+}
+
+static enum ks_status check_word(struct ks_word word, struct ks_err *err)
+{
+    char why_not[KS_KNOB_WHY_SIZE];
+    struct ks_setting scratch = {0};
+    struct ks_str text = word.text;
+    int len = (int)(text.len < 40 ? text.len : 40);
     bool is_name = ks_knob_find(word.name) || ks_str_starts(word.name, KS_STR("entry."));
-    return is_name && (!word.has_value || ks_setting_set_word(&scratch, word.text));
+    if (!is_name && !is_group(word)) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
+                       "Cannot tune \"%.*s\": there are dataloader, precision, compile, layout, "
+                       "optimizer, attention, cudnn, threads, batch, entry, their parts "
+                       "(docs/tuning.md), all and none",
+                       len, text.ptr);
+    }
+    if (word.has_value && !ks_knob_allows(word, why_not)) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot tune \"%.*s\": %s", len, text.ptr,
+                       why_not);
+    }
+    if (word.has_value && !ks_setting_set_word(&scratch, text)) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot tune \"%.*s\": no such name", len,
+                       text.ptr);
+    }
+    return KS_OK;
 }
 
 enum ks_status ks_search_check(const char *what, struct ks_err *err)
@@ -30,13 +53,7 @@ enum ks_status ks_search_check(const char *what, struct ks_err *err)
     struct ks_word word;
     size_t offset = 0;
     while (ks_word_list_next(what, &offset, &word)) {
-        if (!is_known(word)) {
-            return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
-                           "Cannot tune \"%.*s\": there are dataloader, precision, compile, "
-                           "layout, optimizer, attention, cudnn, threads, batch, entry, their "
-                           "parts (docs/tuning.md), all and none",
-                           (int)(word.text.len < 40 ? word.text.len : 40), word.text.ptr);
-        }
+        KS_TRY(check_word(word, err));
     }
     if (what[offset] != '\0' || offset == 0) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot tune \"\": a word is empty");

@@ -228,6 +228,16 @@ def test_unknown_words_are_named(tmp_path):
     assert done.returncode == 3 and "line=3" in done.stderr
 
 
+def test_values_that_there_are_not_are_refused(tmp_path):
+    done = kscope(tmp_path, "tune", "--what=cudnn=hello", "script.py")
+    assert done.returncode == 2 and "allowed: benchmark, fixed" in done.stderr
+    (tmp_path / "bad.conf").write_text("workers=4  # as before\nworkers=four\n")
+    for words in (["run"], ["tune", "--no-advice"]):
+        done = kscope(tmp_path, *words, "--tuned", "bad.conf", "script.py")
+        assert done.returncode == 3, done.stderr
+        assert "line=2" in done.stderr and "allowed: 0, a number from 1 on" in done.stderr
+
+
 def test_interrupt_ends_all_processes(tmp_path):
     script = write(tmp_path, STARVED.replace("STEPS", "50000"))
     words = [KSCOPE, "tune", "--no-advice", "-o", str(tmp_path / "out"), script]

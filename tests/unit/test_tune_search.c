@@ -209,6 +209,79 @@ static void test_what_is_checked(void **state)
     assert_int_equal(ks_search_check("", &err), KS_ERR_USAGE);
 }
 
+static void check_value(const char *text, const char *why_not)
+{
+    char got[KS_KNOB_WHY_SIZE];
+    struct ks_err err = {0};
+    bool is_good = ks_knob_allows(ks_word_of(ks_str_from(text)), got);
+    assert_string_equal(got, why_not);
+    assert_int_equal(is_good, why_not[0] == '\0');
+    assert_int_equal(ks_search_check(text, &err), is_good ? KS_OK : KS_ERR_USAGE);
+    assert_true(is_good || strstr(err.message, why_not));
+}
+
+static void test_values_are_checked(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "workers=0",
+        "workers=64",
+        "persistent=0",
+        "persistent=1",
+        "prefetch=4",
+        "pin=0",
+        "pin=1",
+        "optimizer=fused",
+        "optimizer=foreach",
+        "precision=tf32",
+        "precision=bf16",
+        "precision=fp16",
+        "attention=any",
+        "cudnn=benchmark",
+        "layout=channels_last",
+        "cudnn=fixed",
+        "threads=12",
+        "compile=default",
+        "compile=max-autotune",
+        "batch=256",
+        "entry.gain=0",
+        "entry.gain=3",
+        "compile=reduce-overhead",
+        "compile=max-autotune-no-cudagraphs",
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        check_value(good[i], "");
+    }
+    check_value("workers=four", "allowed: 0, a number from 1 on");
+    check_value("workers=-1", "allowed: 0, a number from 1 on");
+    check_value("workers=1234567", "allowed: 0, a number from 1 on");
+    check_value("entry.gain=a", "allowed: 0, a number from 1 on");
+    check_value("persistent=2", "allowed: 0, 1");
+    check_value("prefetch=0", "allowed: a number from 1 on");
+    check_value("threads=0", "allowed: a number from 1 on");
+    check_value("batch=", "allowed: a number from 1 on");
+    check_value("batch=1.5", "allowed: a number from 1 on");
+    check_value("pin=yes", "allowed: 0, 1");
+    check_value("optimizer=fuse", "allowed: fused, foreach");
+    check_value("precision=fp8", "allowed: tf32, bf16, fp16");
+    check_value("layout=#", "allowed: channels_last");
+    check_value("cudnn=hello", "allowed: benchmark, fixed");
+    check_value("attention=flash", "allowed: any");
+    check_value("compile=fast", "allowed: default, reduce-overhead, max-autotune, "
+                                "max-autotune-no-cudagraphs");
+}
+
+static void test_what_is_no_word_is_no_setting(void **state)
+{
+    (void)state;
+    char why_not[KS_KNOB_WHY_SIZE];
+    struct ks_err err = {0};
+    assert_false(ks_knob_allows(ks_word_of(KS_STR("speed=1")), why_not));
+    assert_string_equal(why_not, "no setting has this name");
+    assert_false(ks_knob_allows(ks_word_of(KS_STR("workers")), why_not));
+    assert_int_equal(ks_search_check("entry.;=1", &err), KS_ERR_USAGE);
+}
+
 static void test_each_fault_is_repaired_or_explained(void **state)
 {
     (void)state;
@@ -283,6 +356,8 @@ int main(void)
         cmocka_unit_test(test_findings_come_first),
         cmocka_unit_test(test_named_values),
         cmocka_unit_test(test_what_is_checked),
+        cmocka_unit_test(test_values_are_checked),
+        cmocka_unit_test(test_what_is_no_word_is_no_setting),
         cmocka_unit_test(test_each_fault_is_repaired_or_explained),
         cmocka_unit_test(test_numbers_compare),
         cmocka_unit_test(test_tolerance_is_the_widest),
