@@ -48,8 +48,9 @@ struct tuner {
     struct ks_setting kept;
     struct ks_tune_process processes[3];
     struct ks_tune_process *original, *best, *candidate;
-    struct ks_script_facts facts;  /* of the original */
-    struct ks_run_numbers numbers; /* the same */
+    struct ks_script_facts facts;       /* of the original */
+    struct ks_run_numbers numbers;      /* the same */
+    struct ks_run_numbers kept_numbers; /* of what was kept */
     int64_t began_ns, deadline_ns;
     size_t started;
 };
@@ -258,28 +259,63 @@ static enum ks_status begin_original(struct tuner *tuner, struct ks_err *err)
 
 /* ------------------------------------------------------------------ numbers */
 
-static double tolerance_of(const struct tuner *tuner, const struct ks_setting *setting)
+/* True when the numbers are those of `before`, as far as such a change may make them others. */
+static bool are_right(const struct tuner *tuner, const struct ks_run_numbers *before,
+                      const struct ks_run_numbers *after, enum ks_change change,
+                      struct ks_tuning_try *out)
 {
-    double tolerance = ks_change_tolerance(ks_setting_change(setting, &tuner->facts));
+    struct ks_numbers_difference difference = ks_run_numbers_compare(before, after);
+    const char *kind = ks_number_kind_name(difference.kind);
     double noise = NOISE_FACTOR * tuner->tuning->noise;
-    return noise > tolerance ? noise : tolerance;
-}
-
-/* True when the process' numbers are those of the original, as far as they may be. */
-static bool check_numbers(const struct tuner *tuner, const struct ks_tune_process *process,
-                          struct ks_tuning_try *out)
-{
-    struct ks_numbers_difference difference =
-        ks_run_numbers_compare(&tuner->numbers, &process->numbers);
-    out->tolerance = tolerance_of(tuner, &process->setting);
+    double tolerance = ks_change_tolerance(change);
+    out->tolerance = noise > tolerance ? noise : tolerance;
     out->difference = difference.value;
     if (!(difference.value > out->tolerance)) { /* also where there is nothing to compare */
         return true;
     }
-    snprintf(out->reason, sizeof(out->reason), "%s %zu is %.6g and was %.6g",
-             ks_number_kind_name(difference.kind), difference.step + 1, difference.after,
-             difference.before);
+    if (difference.is_missing) {
+        snprintf(out->reason, sizeof(out->reason), "there is no %s any more", kind);
+    } else {
+        snprintf(out->reason, sizeof(out->reason), "%s %zu is %.6g and was %.6g", kind,
+                 difference.step + 1, difference.after, difference.before);
+    }
     return false;
+}
+
+/* One change beside what was kept: what that may differ by is no excuse for what comes later. */
+static bool is_candidate_right(const struct tuner *tuner, struct ks_tuning_try *try)
+{
+    struct ks_word word = ks_word_of(ks_str_from(try->change));
+    return are_right(tuner, &tuner->kept_numbers, &tuner->candidate->numbers,
+                     ks_word_change(word, &tuner->facts), try);
+}
+
+/* All changes beside the script as it is. */
+static bool is_whole_right(const struct tuner *tuner, struct ks_tuning_try *whole)
+{
+    return are_right(tuner, &tuner->numbers, &tuner->best->numbers,
+                     ks_setting_change(&tuner->kept, &tuner->facts), whole);
+}
+
+/* How far apart two runs alike are. */
+static void note_noise(struct tuner *tuner, struct ks_tuning_try *try)
+{
+    struct ks_tuning *tuning = tuner->tuning;
+    struct ks_numbers_difference difference =
+        ks_run_numbers_compare(&tuner->original->numbers, &tuner->best->numbers);
+    tuner->numbers = tuner->original->numbers;
+    tuner->kept_numbers = tuner->numbers;
+    try->difference = difference.value;
+    tuning->noise = isfinite(difference.value) ? difference.value : (double)NAN;
+    tuning->is_deterministic = difference.value <= 0.0;
+    if (isnan(difference.value)) {
+        say(tuner, "there are no losses or outputs by which results could be compared");
+    } else if (!isfinite(difference.value)) {
+        say(tuner, "two runs alike differ: numbers of one are missing, or not finite");
+    } else if (!tuning->is_deterministic) {
+        say(tuner, "two runs alike differ by %.2g: changes may differ by %d times as much",
+            tuning->noise, NOISE_FACTOR);
+    }
 }
 
 /* A second process of the same setting: how far apart two runs alike are, in numbers and time. */
@@ -307,23 +343,11 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
                                           : ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
                                                     "Cannot tune: %.200s", failed->reason);
     }
-    tuner->numbers = tuner->original->numbers;
-    struct ks_numbers_difference difference =
-        ks_run_numbers_compare(&tuner->numbers, &tuner->best->numbers);
-    tuning->noise = isfinite(difference.value) ? difference.value : 0.0;
-    tuning->is_deterministic = !(difference.value > 0.0);
-    try->difference = difference.value;
     try->fate = KS_TUNING_NOT_FASTER;
     snprintf(try->reason, sizeof(try->reason), "%s", words_of(try->verdict));
-    if (difference.compared == 0) {
-        say(tuner, "there are no losses or outputs by which results could be compared");
-    }
     tuning->try_count++;
     say_try(tuner, try);
-    if (!tuning->is_deterministic) {
-        say(tuner, "two runs alike differ by %.2g: changes may differ by %d times as much",
-            tuning->noise, NOISE_FACTOR);
-    }
+    note_noise(tuner, try);
     return KS_OK;
 }
 
@@ -364,7 +388,7 @@ static void judge(struct tuner *tuner, struct ks_tuning_try *try)
     if (tuner->candidate->refused[0]) {
         try->fate = KS_TUNING_REFUSED;
         snprintf(try->reason, sizeof(try->reason), "%s", tuner->candidate->refused);
-    } else if (!check_numbers(tuner, tuner->candidate, try)) {
+    } else if (!is_candidate_right(tuner, try)) {
         try->fate = KS_TUNING_WRONG;
     } else if (try->verdict == KS_TRIAL_FASTER) {
         try->fate = KS_TUNING_KEPT;
@@ -418,6 +442,7 @@ static void keep_candidate(struct tuner *tuner)
     tuner->best = tuner->candidate;
     tuner->candidate = before;
     tuner->kept = tuner->best->setting;
+    tuner->kept_numbers = tuner->best->numbers;
 }
 
 static enum ks_status try_change(struct tuner *tuner, const char *word, struct ks_err *err)
@@ -439,7 +464,7 @@ static enum ks_status try_change(struct tuner *tuner, const char *word, struct k
                                                            : tuner->candidate->reason);
         } else if (tuner->candidate->refused[0]) {
             judge(tuner, try);
-        } else if (!check_numbers(tuner, tuner->candidate, try)) {
+        } else if (!is_candidate_right(tuner, try)) {
             try->fate = KS_TUNING_WRONG; /* not worth to be timed */
         } else {
             KS_TRY(time_candidate(tuner, is_apart, try, err));
@@ -552,7 +577,7 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
                                                                : "interrupted");
         return KS_OK;
     }
-    bool is_right = check_numbers(tuner, tuner->best, whole);
+    bool is_right = is_whole_right(tuner, whole);
     whole->fate = !is_right                           ? KS_TUNING_WRONG
                   : whole->verdict == KS_TRIAL_FASTER ? KS_TUNING_KEPT
                                                       : KS_TUNING_NOT_FASTER;

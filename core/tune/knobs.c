@@ -208,7 +208,7 @@ const char *ks_knob_why_not(enum ks_knob_id id, const struct ks_script_facts *fa
 
 /* ------------------------------------------------------------------ how far numbers may go */
 
-static enum ks_change change_of(struct ks_word word, const struct ks_script_facts *facts)
+enum ks_change ks_word_change(struct ks_word word, const struct ks_script_facts *facts)
 {
     const struct ks_knob *knob = ks_knob_find(word.name);
     if (!knob) { /* "entry.NAME": "<count> <exact> choices", or one that the script never made */
@@ -233,7 +233,7 @@ enum ks_change ks_setting_change(const struct ks_setting *setting,
     enum ks_change widest = KS_CHANGE_EXACT;
     struct ks_word word;
     for (size_t offset = 0; ks_word_list_next(setting->text, &offset, &word);) {
-        enum ks_change own = change_of(word, facts);
+        enum ks_change own = ks_word_change(word, facts);
         widest = own > widest ? own : widest;
     }
     return widest;

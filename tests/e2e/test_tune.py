@@ -19,8 +19,9 @@ KSCOPE = os.environ.get("KSCOPE_BIN", str(ROOT / "build" / "kscope"))
 SCHEMA = json.loads((ROOT / "docs" / "tune.schema.json").read_text())
 TIMEOUT_S = 240
 
-# A knob that helps, one that changes results and one that does nothing; fp16 overflows; and what is
-# compiled is planted to be wrong. Backend eager, because compilers for C++ take their time.
+# A knob that helps and may round, an exact one that changes results by less than rounding may; fp16
+# overflows; and what is compiled is planted to be wrong, or cannot be compiled. Backend eager,
+# because compilers for C++ take their time.
 FAULTY = """
     import time
     import torch
@@ -28,7 +29,7 @@ FAULTY = """
     from kinetoscope.tune.entry import entry
 
     compile_in_place = nn.Module.compile
-    nn.Module.compile = lambda module, **_: compile_in_place(module, backend="eager")
+    nn.Module.compile = lambda module, mode: compile_in_place(module, backend="eager")
 
     class Model(nn.Module):
         def __init__(self):
@@ -42,7 +43,7 @@ FAULTY = """
 
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    wait_ms, scale = entry("wait", 20, 4), entry("scale", 1.0, 1.5)
+    wait_ms, scale = entry("wait", 20, 4, exact=False), entry("scale", 1.0, 1.001)
     for _ in range(20000):
         time.sleep(wait_ms / 1e3)
         loss = model(torch.randn(8, 32)).square().mean() * scale

@@ -329,6 +329,84 @@ static void test_numbers_compare(void **state)
     assert_true(isnan(ks_run_numbers_compare(&none, &none).value));
 }
 
+static struct ks_numbers_difference compare_kinds(enum ks_number_kind before,
+                                                  enum ks_number_kind after, double value)
+{
+    struct ks_run_numbers a = {0};
+    struct ks_run_numbers b = {0};
+    ks_run_numbers_add(&a, before, 2.0);
+    ks_run_numbers_add(&b, after, value);
+    return ks_run_numbers_compare(&a, &b);
+}
+
+static void test_norms_count_a_quarter(void **state)
+{
+    (void)state;
+    struct ks_numbers_difference norm = compare_kinds(KS_NUMBER_NORM, KS_NUMBER_NORM, 2.5);
+    assert_true(norm.value == 0.0625 && norm.kind == KS_NUMBER_NORM && norm.compared == 1);
+    assert_true(norm.before == 2.0 && norm.after == 2.5);
+    assert_true(compare_kinds(KS_NUMBER_OUTPUT, KS_NUMBER_OUTPUT, 2.5).value == 0.25);
+    assert_true(compare_kinds(KS_NUMBER_LOSS, KS_NUMBER_LOSS, 2.5).value == 0.25);
+    assert_true(isinf(compare_kinds(KS_NUMBER_NORM, KS_NUMBER_NORM, (double)NAN).value));
+}
+
+static void test_missing_numbers_are_a_difference(void **state)
+{
+    (void)state;
+    struct ks_numbers_difference gone = compare_kinds(KS_NUMBER_NORM, KS_NUMBER_LOSS, 2.0);
+    assert_true(isinf(gone.value) && gone.is_missing && gone.kind == KS_NUMBER_NORM);
+    struct ks_run_numbers before = {0};
+    struct ks_run_numbers after = {0};
+    ks_run_numbers_add(&before, KS_NUMBER_LOSS, 1.0);
+    ks_run_numbers_add(&after, KS_NUMBER_LOSS, 1.0);
+    ks_run_numbers_add(&after, KS_NUMBER_NORM, 1.0); /* more than there was is fine */
+    assert_true(ks_run_numbers_compare(&before, &after).value == 0.0);
+    assert_true(isinf(ks_run_numbers_compare(&after, &before).value));
+}
+
+static void test_each_change_has_its_tolerance(void **state)
+{
+    (void)state;
+    assert_true(ks_change_tolerance(KS_CHANGE_EXACT) == 0.0);
+    assert_true(ks_change_tolerance(KS_CHANGE_ROUNDING) == 0.002);
+    assert_true(ks_change_tolerance(KS_CHANGE_TF32) == 0.01);
+    assert_true(ks_change_tolerance(KS_CHANGE_HALF) == 0.05);
+    assert_true(ks_change_tolerance(KS_CHANGE_DATA) == 1.0);
+}
+
+static void check_change(const struct ks_script_facts *facts, const char *word,
+                         enum ks_change change)
+{
+    assert_int_equal(ks_word_change(ks_word_of(ks_str_from(word)), facts), change);
+}
+
+static void test_each_word_changes_as_much(void **state)
+{
+    (void)state;
+    struct ks_script_facts facts = {0};
+    add_fact(&facts, "entry.exact", "2 1 a b");
+    add_fact(&facts, "entry.rough", "2 0 a b");
+    check_change(&facts, "workers=4", KS_CHANGE_EXACT);
+    check_change(&facts, "persistent=1", KS_CHANGE_EXACT);
+    check_change(&facts, "prefetch=4", KS_CHANGE_EXACT);
+    check_change(&facts, "pin=1", KS_CHANGE_EXACT);
+    check_change(&facts, "entry.exact=1", KS_CHANGE_EXACT);
+    check_change(&facts, "entry.rough=1", KS_CHANGE_ROUNDING);
+    check_change(&facts, "optimizer=fused", KS_CHANGE_ROUNDING);
+    check_change(&facts, "layout=channels_last", KS_CHANGE_ROUNDING);
+    check_change(&facts, "cudnn=benchmark", KS_CHANGE_ROUNDING);
+    check_change(&facts, "attention=any", KS_CHANGE_ROUNDING);
+    check_change(&facts, "threads=1", KS_CHANGE_ROUNDING);
+    check_change(&facts, "compile=default", KS_CHANGE_ROUNDING);
+    check_change(&facts, "precision=tf32", KS_CHANGE_TF32);
+    check_change(&facts, "precision=bf16", KS_CHANGE_HALF);
+    check_change(&facts, "precision=fp16", KS_CHANGE_HALF);
+    check_change(&facts, "batch=8", KS_CHANGE_DATA);
+    add_fact(&facts, "draws", "1");
+    check_change(&facts, "workers=4", KS_CHANGE_DATA);
+    check_change(&facts, "prefetch=4", KS_CHANGE_EXACT);
+}
+
 static void test_tolerance_is_the_widest(void **state)
 {
     (void)state;
@@ -360,6 +438,10 @@ int main(void)
         cmocka_unit_test(test_what_is_no_word_is_no_setting),
         cmocka_unit_test(test_each_fault_is_repaired_or_explained),
         cmocka_unit_test(test_numbers_compare),
+        cmocka_unit_test(test_norms_count_a_quarter),
+        cmocka_unit_test(test_missing_numbers_are_a_difference),
+        cmocka_unit_test(test_each_change_has_its_tolerance),
+        cmocka_unit_test(test_each_word_changes_as_much),
         cmocka_unit_test(test_tolerance_is_the_widest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
