@@ -19,6 +19,7 @@
 
 enum {
     SECONDS_DEFAULT = 600,
+    PROCESSES = 3,         /* the original, the best and the one that is tried */
     WARM_STEPS = 8,        /* as the hook has it */
     WARM_TIMEOUT_S = 300,  /* of a process: torch.compile takes its time in the first steps */
     WARM_SECONDS_MIN = 60, /* once it is started, also when time is nearly up */
@@ -46,11 +47,12 @@ struct tuner {
     struct ks_search search;
     struct ks_setting base; /* what the script begins with */
     struct ks_setting kept;
-    struct ks_tune_process processes[3];
+    struct ks_tune_process processes[PROCESSES];
     struct ks_tune_process *original, *best, *candidate;
     struct ks_script_facts facts;       /* of the original */
     struct ks_run_numbers numbers;      /* the same */
     struct ks_run_numbers kept_numbers; /* of what was kept */
+    size_t room;                        /* so many processes that memory holds at once */
     int64_t began_ns, deadline_ns;
     size_t started;
 };
@@ -130,7 +132,7 @@ static bool is_alone(const struct tuner *tuner)
     return tuner->options->what && strcmp(tuner->options->what, "none") == 0;
 }
 
-static struct ks_tune_limits limits_of(const struct tuner *tuner, bool is_apart)
+static struct ks_tune_limits limits_of(const struct tuner *tuner)
 {
     int64_t half_ns = left_ns(tuner) / 2;
     int64_t share_ns = left_ns(tuner) / TRIALS_IN_BUDGET;
@@ -138,8 +140,7 @@ static struct ks_tune_limits limits_of(const struct tuner *tuner, bool is_apart)
     int64_t most_ns = TRIAL_SECONDS_MAX * SECOND_NS;
     share_ns = share_ns < least_ns ? least_ns : share_ns > most_ns ? most_ns : share_ns;
     return (struct ks_tune_limits){.budget_ns = is_alone(tuner) ? half_ns : share_ns,
-                                   .rounds_max = is_alone(tuner) ? ROUNDS_ALONE : ROUNDS_USUAL,
-                                   .is_apart = is_apart};
+                                   .rounds_max = is_alone(tuner) ? ROUNDS_ALONE : ROUNDS_USUAL};
 }
 
 static int64_t warm_timeout_ns(const struct tuner *tuner)
@@ -193,15 +194,93 @@ static void describe(struct tuner *tuner)
     }
 }
 
-/* Starts a process and warms it up. */
+static bool is_out_of_memory(const struct ks_tune_process *process)
+{
+    const char *reason = process->reason;
+    return strstr(reason, "out of memory") || strstr(reason, "OutOfMemory") ||
+           strstr(reason, "MemoryError") || strstr(reason, "signal 9");
+}
+
+/* How many run, but for these two; NULL: one less. */
+static size_t count_others(const struct tuner *tuner, const struct ks_tune_process *one,
+                           const struct ks_tune_process *two)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < PROCESSES; i++) {
+        const struct ks_tune_process *other = &tuner->processes[i];
+        count += other != one && other != two && other->pid != 0;
+    }
+    return count;
+}
+
+/* Ends others until there is room for these: first the original, which is only wanted at the end
+ * again, and starts anew by itself. */
+static void make_room(struct tuner *tuner, const struct ks_tune_process *one,
+                      const struct ks_tune_process *two)
+{
+    struct ks_tune_process *const order[] = {tuner->original, tuner->candidate, tuner->best};
+    size_t wanted = two ? 2 : 1;
+    for (size_t i = 0; i < PROCESSES; i++) {
+        bool is_full = count_others(tuner, one, two) + wanted > tuner->room;
+        if (is_full && order[i] != one && order[i] != two) {
+            ks_tune_process_end(order[i]);
+        }
+    }
+}
+
+static void say_room(const struct tuner *tuner)
+{
+    say(tuner, tuner->room > 1
+                   ? "there is no room for three of these processes: no more than two at once"
+                   : "there is no room for two of these processes: one after the other");
+}
+
+/* Starts a process and warms it up, beside as many others as there is room for. From then on there
+ * are no more; but what has no room alone either says nothing of it. */
 static enum ks_status start(struct tuner *tuner, struct ks_tune_process *process, const char *name,
                             const struct ks_setting *setting, enum ks_tune_event *event,
                             struct ks_err *err)
 {
-    tuner->started++;
-    KS_TRY(ks_tune_process_start(process, &tuner->command, name, setting, err));
-    *event = ks_tune_process_warm(process, warm_timeout_ns(tuner));
+    size_t room = tuner->room;
+    size_t others;
+    bool is_too_big;
+    do {
+        make_room(tuner, process, NULL);
+        tuner->started++;
+        KS_TRY(ks_tune_process_start(process, &tuner->command, name, setting, err));
+        *event = ks_tune_process_warm(process, warm_timeout_ns(tuner));
+        others = count_others(tuner, process, NULL);
+        is_too_big = *event == KS_TUNE_DIED && is_out_of_memory(process);
+        tuner->room = is_too_big && others > 0 ? others : tuner->room;
+    } while (is_too_big && others > 0);
+    if (is_too_big) {
+        tuner->room = room;
+    } else if (tuner->room < room) {
+        say_room(tuner);
+    }
     return KS_OK;
+}
+
+/* Times one beside the other. Who runs out of memory, as processes that start again in between may,
+ * gets more room; alone, there is none. */
+static enum ks_status time_two(struct tuner *tuner, struct ks_tune_process *a,
+                               struct ks_tune_process *b, struct ks_tune_limits limits,
+                               struct ks_tuning_try *out, enum ks_tune_outcome *outcome,
+                               struct ks_err *err)
+{
+    for (;;) {
+        make_room(tuner, b, tuner->room > 1 ? a : NULL); /* `b` is the one that runs already */
+        limits.is_apart = tuner->room < 2;
+        size_t others = count_others(tuner, a, b);
+        KS_TRY(ks_tune_trial(a, b, &limits, out, outcome, err));
+        bool has_failed = *outcome == KS_TUNE_FIRST_FAILED || *outcome == KS_TUNE_SECOND_FAILED;
+        const struct ks_tune_process *failed = *outcome == KS_TUNE_FIRST_FAILED ? a : b;
+        if (!has_failed || !is_out_of_memory(failed) || tuner->room < 2) {
+            return KS_OK;
+        }
+        tuner->room = others > 0 ? 2 : 1;
+        say_room(tuner);
+    }
 }
 
 /* Why the script cannot be tuned, from how its first process came out. */
@@ -333,9 +412,9 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
                              "Cannot tune: the script ran once and then did not, %.160s",
                              tuner->best->reason);
     }
-    struct ks_tune_limits limits = limits_of(tuner, false);
+    struct ks_tune_limits limits = limits_of(tuner);
     limits.rounds_max = is_alone(tuner) ? limits.rounds_max : ROUNDS_OF_TWIN;
-    KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, try, &outcome, err));
+    KS_TRY(time_two(tuner, tuner->original, tuner->best, limits, try, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
         const struct ks_tune_process *failed =
             outcome == KS_TUNE_FIRST_FAILED ? tuner->original : tuner->best;
@@ -352,30 +431,6 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
 }
 
 /* ------------------------------------------------------------------ one change */
-
-static bool is_out_of_memory(const struct ks_tune_process *process)
-{
-    const char *reason = process->reason;
-    return strstr(reason, "out of memory") || strstr(reason, "OutOfMemory") ||
-           strstr(reason, "MemoryError") || strstr(reason, "signal 9");
-}
-
-/* Starts the candidate; where there is no room beside the others, these end first. */
-static enum ks_status start_candidate(struct tuner *tuner, const struct ks_setting *setting,
-                                      bool *is_apart, enum ks_tune_event *event, struct ks_err *err)
-{
-    char name[KS_TUNE_NAME_SIZE];
-    snprintf(name, sizeof(name), "try%zu", tuner->tuning->try_count);
-    KS_TRY(start(tuner, tuner->candidate, name, setting, event, err));
-    *is_apart = *event == KS_TUNE_DIED && is_out_of_memory(tuner->candidate);
-    if (*is_apart) {
-        ks_tune_process_end(tuner->original);
-        ks_tune_process_end(tuner->best);
-        say(tuner, "there is no room for several of these processes: one after the other");
-        KS_TRY(start(tuner, tuner->candidate, name, setting, event, err));
-    }
-    return KS_OK;
-}
 
 static bool is_smaller(const struct ks_tuning_try *try)
 {
@@ -415,16 +470,17 @@ static bool is_promising(const struct ks_tuning_try *try)
 }
 
 /* Times the candidate beside the best one; longer when that may be worth it. */
-static enum ks_status time_candidate(struct tuner *tuner, bool is_apart, struct ks_tuning_try *try,
+static enum ks_status time_candidate(struct tuner *tuner, struct ks_tuning_try *try,
                                      struct ks_err *err)
 {
     enum ks_tune_outcome outcome;
-    struct ks_tune_limits limits = limits_of(tuner, is_apart);
-    KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, &limits, try, &outcome, err));
+    struct ks_tune_limits limits = limits_of(tuner);
+    KS_TRY(time_two(tuner, tuner->best, tuner->candidate, limits, try, &outcome, err));
+    bool is_apart = tuner->room < 2;
     if (outcome == KS_TUNE_TIMED && is_promising(try) && !is_apart && left_ns(tuner) > 0) {
         limits.rounds_max *= SECOND_LOOK;
         limits.budget_ns *= SECOND_LOOK;
-        KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, &limits, try, &outcome, err));
+        KS_TRY(time_two(tuner, tuner->best, tuner->candidate, limits, try, &outcome, err));
     }
     if (outcome == KS_TUNE_TIMED) {
         judge(tuner, try);
@@ -451,13 +507,14 @@ static enum ks_status try_change(struct tuner *tuner, const char *word, struct k
     struct ks_tuning_try *try = &tuning->tries[tuning->try_count];
     struct ks_setting setting = tuner->kept;
     enum ks_tune_event event = KS_TUNE_DIED;
-    bool is_apart = false;
+    char name[KS_TUNE_NAME_SIZE];
+    snprintf(name, sizeof(name), "try%zu", tuning->try_count);
     *try = (struct ks_tuning_try){.difference = (double)NAN, .verdict = KS_TRIAL_CANNOT_TELL};
     snprintf(try->change, sizeof(try->change), "%s", word);
     if (!ks_setting_set_word(&setting, ks_str_from(word))) {
         note_failure(try, "the setting gets too long");
     } else {
-        KS_TRY(start_candidate(tuner, &setting, &is_apart, &event, err));
+        KS_TRY(start(tuner, tuner->candidate, name, &setting, &event, err));
         if (event != KS_TUNE_BLOCK) {
             note_failure(try, event == KS_TUNE_OVER        ? "the script ended early"
                               : event == KS_TUNE_CANCELLED ? "interrupted"
@@ -467,7 +524,7 @@ static enum ks_status try_change(struct tuner *tuner, const char *word, struct k
         } else if (!is_candidate_right(tuner, try)) {
             try->fate = KS_TUNING_WRONG; /* not worth to be timed */
         } else {
-            KS_TRY(time_candidate(tuner, is_apart, try, err));
+            KS_TRY(time_candidate(tuner, try, err));
         }
     }
     if (try->fate == KS_TUNING_KEPT) {
@@ -563,14 +620,13 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
         note_failure(whole, "interrupted");
         return KS_OK;
     }
-    bool is_apart = tuner->original->pid == 0 && tuner->original->total_steps == 0;
     *whole = (struct ks_tuning_try){.difference = (double)NAN};
-    struct ks_tune_limits limits = limits_of(tuner, is_apart);
+    struct ks_tune_limits limits = limits_of(tuner);
     if (limits.budget_ns < WHOLE_SECONDS_MIN * SECOND_NS) {
         limits.budget_ns =
             WHOLE_SECONDS_MIN * SECOND_NS; /* what all was for, also when time is up */
     }
-    KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, whole, &outcome, err));
+    KS_TRY(time_two(tuner, tuner->original, tuner->best, limits, whole, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
         note_failure(whole, outcome == KS_TUNE_FIRST_FAILED    ? tuner->original->reason
                             : outcome == KS_TUNE_SECOND_FAILED ? tuner->best->reason
@@ -605,7 +661,7 @@ static enum ks_status tune(struct tuner *tuner, struct ks_err *err)
 
 static void release(struct tuner *tuner)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < PROCESSES; i++) {
         ks_tune_process_end(&tuner->processes[i]);
     }
     if (tuner->command.socket_dir[0]) {
@@ -629,6 +685,7 @@ enum ks_status ks_tune_run(const struct ks_tune_options *options, struct ks_tuni
     tuner->original = &tuner->processes[0];
     tuner->best = &tuner->processes[1];
     tuner->candidate = &tuner->processes[2];
+    tuner->room = PROCESSES;
     tuner->began_ns = ks_clock_ns(CLOCK_MONOTONIC);
     uint32_t seconds = options->seconds_max ? options->seconds_max : SECONDS_DEFAULT;
     tuner->deadline_ns = tuner->began_ns + seconds * SECOND_NS;

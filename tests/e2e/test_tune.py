@@ -52,6 +52,35 @@ FAULTY = """
         optimizer.step()
 """
 
+# No more than ROOM copies live at once, and one choice has no room at all.
+CROWDED = """
+    import os
+    import time
+    from pathlib import Path
+    import torch
+    from kinetoscope.tune.entry import entry
+
+    def lives(pid):
+        return pid.name.isdigit() and Path("/proc", pid.name).exists()
+
+    wait_ms = entry("wait", 12, 8, None, 4)
+    places = Path("places")
+    places.mkdir(exist_ok=True)
+    own = places / str(os.getpid())
+    own.touch()
+    if wait_ms is None or sum(map(lives, places.iterdir())) > ROOM:
+        own.unlink()
+        raise RuntimeError("CUDA out of memory")
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for _ in range(20000):
+        time.sleep(wait_ms / 1e3)
+        loss = model(torch.ones(4, 8)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
 # Waits for a disk: workers wait at the same time.
 STARVED = """
     import time
@@ -144,6 +173,31 @@ def test_wrong_changes_are_rejected_with_the_reason(tmp_path):
         assert tries[change]["fate"] == "wrong", tries[change]
         assert re.match(reason, tries[change]["reason"]), tries[change]["reason"]
         assert f"{change}: wrong: " in done.stderr
+    assert not processes_of(str(tmp_path / "script.py"))
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [(2, "no room for three .* no more than two at once"), (1, "no room for two .* one after")],
+)
+def test_memory_for_few_processes(tmp_path, room, words):
+    document, done = tune(
+        tmp_path,
+        CROWDED.replace("ROOM", str(room)),
+        "--no-advice",
+        "--max-seconds=60",
+        "--what=entry",
+    )
+    tries = tries_of(document)
+    assert tries[None]["rounds"] > 3 and document["deterministic"]
+    assert tries["entry.wait=1"]["fate"] == "kept", tries
+    assert re.match("it ended with status 1: .*out of memory", tries["entry.wait=2"]["reason"])
+    assert tries["entry.wait=3"]["fate"] == "kept", tries
+    assert document["whole"]["fate"] == "kept" and document["whole"]["speedup"]["low"] > 1.5
+    for entry in (tries[None], tries["entry.wait=1"], document["whole"]):
+        assert entry["before_bytes"] > 1e6 and entry["after_bytes"] > 1e6, entry
+    assert len(re.findall(words, done.stderr)) == 1, done.stderr
+    assert done.stderr.count("no room") == 1, done.stderr
     assert not processes_of(str(tmp_path / "script.py"))
 
 
