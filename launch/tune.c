@@ -560,7 +560,7 @@ static void list_left(struct tuner *tuner)
         }
     }
     for (size_t i = 0; i < KS_KNOB_COUNT; i++) {
-        const char *why = ks_search_why_left(&tuner->search, (enum ks_knob_id)i);
+        const char *why = ks_search_why_left(&tuner->search, &tuner->kept, (enum ks_knob_id)i);
         if (why) {
             leave(tuner->tuning, ks_knobs[i].name, false, why);
         }

@@ -136,14 +136,6 @@ void ks_search_init(struct ks_search *search, const struct ks_search_options *op
     }
 }
 
-const char *ks_search_why_left(const struct ks_search *search, enum ks_knob_id id)
-{
-    const struct ks_knob *knob = &ks_knobs[id];
-    return is_wanted(search->options.what, knob->name, knob->group)
-               ? ks_knob_why_not(id, search->options.facts)
-               : NULL;
-}
-
 /* ------------------------------------------------------------------ values */
 
 static int64_t kept_number(const struct ks_search *search, const struct ks_setting *kept,
@@ -309,6 +301,27 @@ static bool next_value(struct ks_search *search, struct ks_search_turn *turn,
         snprintf(value, KS_TUNING_NAME_SIZE, "%s", text);
     }
     return text != NULL;
+}
+
+/* A size that the script leaves to torch is not told by the hook. */
+static bool is_size_unknown(const struct ks_search *search, const struct ks_setting *kept)
+{
+    struct ks_str named;
+    return !named_value(search->options.what, "batch", 0, &named) &&
+           kept_number(search, kept, "batch") <= 0;
+}
+
+const char *ks_search_why_left(const struct ks_search *search, const struct ks_setting *kept,
+                               enum ks_knob_id id)
+{
+    const struct ks_knob *knob = &ks_knobs[id];
+    if (!is_wanted(search->options.what, knob->name, knob->group)) {
+        return NULL;
+    }
+    const char *why = ks_knob_why_not(id, search->options.facts);
+    return !why && id == KS_KNOB_BATCH && is_size_unknown(search, kept)
+               ? "the loader is given no batch size to begin with; one can be named, as in batch=64"
+               : why;
 }
 
 /* ------------------------------------------------------------------ turns */

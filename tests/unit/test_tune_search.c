@@ -181,6 +181,122 @@ static void test_findings_come_first(void **state)
                         "optimizer=fused precision=bf16 threads=1 threads=4 compile=default");
 }
 
+/* What is tried of a knob of a script on a GPU with this fact. */
+static void check_gpu(const char *what, const char *fact, const char *value, const char *expected)
+{
+    static const char *const list[][2] = {{"device", "cuda"}, {"pictures", "1"},
+                                          {"batch", "32"},    {"pin", "0"},
+                                          {"flash", "1"},     {"efficient", "0"}};
+    struct ks_script_facts facts = {0};
+    char tried[512];
+    set_cpu_facts(&facts);
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+        add_fact(&facts, list[i][0], list[i][1]);
+    }
+    add_fact(&facts, fact, value);
+    struct ks_search_options options = {.facts = &facts, .what = what};
+    play(&options, 0, tried);
+    assert_string_equal(tried, expected);
+}
+
+static void test_facts_choose_the_values(void **state)
+{
+    (void)state;
+    check_gpu("cudnn", "benchmark", "0", "cudnn=benchmark");
+    check_gpu("cudnn", "benchmark", "1", "cudnn=fixed");
+    check_gpu("cudnn", "pictures", "0", "");
+    check_gpu("cudnn", "device", "cpu", "");
+    check_gpu("attention", "flash", "1", "attention=any");
+    check_gpu("attention", "efficient", "1", "");
+    check_gpu("attention", "device", "cpu", "");
+    check_gpu("pin", "pin", "0", "pin=1");
+    check_gpu("pin", "pin", "1", "");
+    check_gpu("pin", "loaders", "0", "");
+    check_gpu("pin", "device", "cpu", "");
+    check_gpu("compile", "compiled", "0", "compile=default compile=reduce-overhead");
+    check_gpu("compile", "compiled", "1", "compile=reduce-overhead");
+    check_gpu("compile", "models", "0", "");
+    check_gpu("precision", "tf32", "0", "precision=tf32 precision=bf16 precision=fp16");
+    check_gpu("precision", "tf32", "1", "precision=bf16 precision=fp16");
+    check_gpu("layout", "pictures", "1", "layout=channels_last");
+    check_gpu("optimizer", "fused", "1", "");
+    check_gpu("threads", "threads", "8", "");
+}
+
+static void test_a_script_that_compiles_on_a_cpu_has_all(void **state)
+{
+    (void)state;
+    struct ks_script_facts facts = {0};
+    char tried[512];
+    set_cpu_facts(&facts);
+    add_fact(&facts, "compiled", "1");
+    struct ks_search_options options = {.facts = &facts, .what = "compile"};
+    play(&options, 0, tried);
+    assert_string_equal(tried, "");
+}
+
+static void test_batch_is_only_tried_when_named(void **state)
+{
+    (void)state;
+    check_gpu("batch", "batch", "32", "batch=64");
+    check_gpu("batch", "batch", "0", "");
+    check_gpu("batch=16", "batch", "0", "batch=16");
+    struct ks_script_facts facts = {0};
+    char tried[512];
+    set_cpu_facts(&facts);
+    add_fact(&facts, "batch", "32");
+    struct ks_search_options options = {.facts = &facts};
+    play(&options, 0, tried);
+    assert_null(strstr(tried, "batch"));
+    assert_non_null(strstr(tried, "workers=4"));
+    options.what = "all";
+    play(&options, 0, tried);
+    assert_null(strstr(tried, "batch"));
+}
+
+static void check_why_batch(const char *what, const char *batch, const char *kept, bool has_reason)
+{
+    struct ks_script_facts facts = {0};
+    struct ks_setting setting = {0};
+    struct ks_search search;
+    set_cpu_facts(&facts);
+    add_fact(&facts, "batch", batch);
+    snprintf(setting.text, sizeof(setting.text), "%s", kept);
+    struct ks_search_options options = {.facts = &facts, .what = what};
+    ks_search_init(&search, &options);
+    const char *why = ks_search_why_left(&search, &setting, KS_KNOB_BATCH);
+    assert_int_equal(why != NULL, has_reason);
+    assert_true(!why || strstr(why, "as in batch=64"));
+}
+
+static void test_a_batch_of_unknown_size_is_told(void **state)
+{
+    (void)state;
+    check_why_batch("batch", "0", "", true);
+    check_why_batch("batch", "8", "", false);
+    check_why_batch("batch", "0", "batch=8", false);
+    check_why_batch("batch=8", "0", "", false);
+    check_why_batch("all", "0", "", false);
+}
+
+static void test_all_choices_of_an_entry_are_tried(void **state)
+{
+    (void)state;
+    struct ks_script_facts facts = {0};
+    char tried[512];
+    char expected[512];
+    size_t used = 0;
+    set_cpu_facts(&facts);
+    add_fact(&facts, "entry.gain", "25 1 a b c");
+    for (size_t i = 1; i < 25; i++) {
+        used += (size_t)snprintf(expected + used, sizeof(expected) - used, "%sentry.gain=%zu",
+                                 i > 1 ? " " : "", i);
+    }
+    struct ks_search_options options = {.facts = &facts, .what = "entry"};
+    play(&options, 0, tried);
+    assert_string_equal(tried, expected);
+}
+
 static void test_named_values(void **state)
 {
     (void)state;
@@ -432,6 +548,11 @@ int main(void)
         cmocka_unit_test(test_workers_climb),
         cmocka_unit_test(test_memory_bounds_workers),
         cmocka_unit_test(test_findings_come_first),
+        cmocka_unit_test(test_facts_choose_the_values),
+        cmocka_unit_test(test_a_script_that_compiles_on_a_cpu_has_all),
+        cmocka_unit_test(test_batch_is_only_tried_when_named),
+        cmocka_unit_test(test_a_batch_of_unknown_size_is_told),
+        cmocka_unit_test(test_all_choices_of_an_entry_are_tried),
         cmocka_unit_test(test_named_values),
         cmocka_unit_test(test_what_is_checked),
         cmocka_unit_test(test_values_are_checked),
