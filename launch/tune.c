@@ -91,7 +91,8 @@ static const char *words_of(enum ks_trial_verdict verdict)
 
 static void say_try(const struct tuner *tuner, const struct ks_tuning_try *try)
 {
-    if (try->rounds == 0) {
+    bool is_timed = try->fate == KS_TUNING_KEPT || try->fate == KS_TUNING_NOT_FASTER;
+    if (try->rounds == 0 || !is_timed) { /* how fast something wrong is, is of no interest */
         say(tuner, "%s: %s: %s", name_of_change(try), ks_tuning_fate_name(try->fate), try->reason);
         return;
     }
@@ -438,12 +439,10 @@ static bool is_smaller(const struct ks_tuning_try *try)
            (double)try->after_gpu_bytes < (1.0 - SMALLER_SHARE) * (double)try->before_gpu_bytes;
 }
 
-static void judge(struct tuner *tuner, struct ks_tuning_try *try)
+/* Of what was timed; the reason of what is wrong is there. */
+static void judge(struct ks_tuning_try *try, bool is_right)
 {
-    if (tuner->candidate->refused[0]) {
-        try->fate = KS_TUNING_REFUSED;
-        snprintf(try->reason, sizeof(try->reason), "%s", tuner->candidate->refused);
-    } else if (!is_candidate_right(tuner, try)) {
+    if (!is_right) {
         try->fate = KS_TUNING_WRONG;
     } else if (try->verdict == KS_TRIAL_FASTER) {
         try->fate = KS_TUNING_KEPT;
@@ -461,6 +460,12 @@ static void note_failure(struct ks_tuning_try *try, const char *reason)
 {
     try->fate = KS_TUNING_FAILED;
     snprintf(try->reason, sizeof(try->reason), "%s", reason);
+}
+
+static void note_refusal(const struct tuner *tuner, struct ks_tuning_try *try)
+{
+    try->fate = KS_TUNING_REFUSED;
+    snprintf(try->reason, sizeof(try->reason), "%s", tuner->candidate->refused);
 }
 
 /* It looks as if it were faster, but times vary too much to say so. */
@@ -482,8 +487,10 @@ static enum ks_status time_candidate(struct tuner *tuner, struct ks_tuning_try *
         limits.budget_ns *= SECOND_LOOK;
         KS_TRY(time_two(tuner, tuner->best, tuner->candidate, limits, try, &outcome, err));
     }
-    if (outcome == KS_TUNE_TIMED) {
-        judge(tuner, try);
+    if (outcome == KS_TUNE_TIMED && tuner->candidate->refused[0]) {
+        note_refusal(tuner, try);
+    } else if (outcome == KS_TUNE_TIMED) {
+        judge(try, is_candidate_right(tuner, try));
     } else if (outcome == KS_TUNE_FIRST_FAILED) {
         note_failure(try, tuner->best->reason);
     } else {
@@ -520,7 +527,7 @@ static enum ks_status try_change(struct tuner *tuner, const char *word, struct k
                               : event == KS_TUNE_CANCELLED ? "interrupted"
                                                            : tuner->candidate->reason);
         } else if (tuner->candidate->refused[0]) {
-            judge(tuner, try);
+            note_refusal(tuner, try);
         } else if (!is_candidate_right(tuner, try)) {
             try->fate = KS_TUNING_WRONG; /* not worth to be timed */
         } else {
@@ -617,6 +624,7 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
         return KS_OK;
     }
     if (is_cancelled(tuner)) {
+        tuning->end = KS_TUNING_INTERRUPTED;
         note_failure(whole, "interrupted");
         return KS_OK;
     }
@@ -628,15 +636,13 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
     }
     KS_TRY(time_two(tuner, tuner->original, tuner->best, limits, whole, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
+        tuning->end = outcome == KS_TUNE_STOPPED ? KS_TUNING_INTERRUPTED : tuning->end;
         note_failure(whole, outcome == KS_TUNE_FIRST_FAILED    ? tuner->original->reason
                             : outcome == KS_TUNE_SECOND_FAILED ? tuner->best->reason
                                                                : "interrupted");
         return KS_OK;
     }
-    bool is_right = is_whole_right(tuner, whole);
-    whole->fate = !is_right                           ? KS_TUNING_WRONG
-                  : whole->verdict == KS_TRIAL_FASTER ? KS_TUNING_KEPT
-                                                      : KS_TUNING_NOT_FASTER;
+    judge(whole, is_whole_right(tuner, whole));
     return KS_OK;
 }
 
@@ -655,7 +661,8 @@ static enum ks_status tune(struct tuner *tuner, struct ks_err *err)
     KS_TRY(begin_twin(tuner, err));
     KS_TRY(search_settings(tuner, err));
     KS_TRY(compare_whole(tuner, err));
-    snprintf(tuner->tuning->setting, sizeof(tuner->tuning->setting), "%s", tuner->kept.text);
+    memcpy(tuner->tuning->setting, tuner->kept.text, sizeof(tuner->kept.text));
+    memcpy(tuner->tuning->base, tuner->base.text, sizeof(tuner->base.text));
     return KS_OK;
 }
 

@@ -19,7 +19,7 @@ struct document {
     struct ks_tuning *out;
     struct ks_tuning_try *try;   /* whose members are read */
     struct ks_tuning_left *left; /* the same */
-    struct ks_trial_estimate estimate;
+    char *setting;               /* the same */
     char word[KS_TUNING_TEXT_SIZE];
     bool is_ours;
 };
@@ -233,7 +233,7 @@ static enum ks_json take_left(struct ks_json_cursor *c, struct document *doc, bo
 static enum ks_json take_setting_word(struct ks_json_cursor *c, struct ks_str key, void *user)
 {
     struct document *doc = user;
-    char *setting = doc->out->setting;
+    char *setting = doc->setting;
     size_t used = strlen(setting);
     enum ks_json step = take_text(c, doc->word, sizeof(doc->word));
     snprintf(setting + used, KS_TUNING_SETTING_SIZE - used, "%s%.*s=%s", used ? "," : "",
@@ -301,7 +301,9 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
     if (ks_str_equal(key, KS_STR("environment"))) {
         return take_object(c, take_environment, doc);
     }
-    if (ks_str_equal(key, KS_STR("setting"))) {
+    if (ks_str_equal(key, KS_STR("setting")) || ks_str_equal(key, KS_STR("base"))) {
+        doc->setting = ks_str_equal(key, KS_STR("base")) ? out->base : out->setting;
+        doc->setting[0] = '\0'; /* of a key that is there twice the last one counts */
         return take_object(c, take_setting_word, doc);
     }
     if (ks_str_equal(key, KS_STR("ended"))) {

@@ -66,9 +66,9 @@ static void write_try(struct ks_json *json, const char *key, const struct ks_tun
     ks_json_object_end(json);
 }
 
-static void write_setting(struct ks_json *json, const char *setting)
+static void write_setting(struct ks_json *json, const char *key, const char *setting)
 {
-    ks_json_object_begin(json, "setting");
+    ks_json_object_begin(json, key);
     struct ks_word word;
     for (size_t offset = 0; ks_word_list_next(setting, &offset, &word);) {
         char name[KS_TUNING_NAME_SIZE] = "";
@@ -84,7 +84,7 @@ static void write_code(struct ks_json *json, const struct ks_tuning *tuning)
 {
     struct ks_text code;
     ks_text_init(&code);
-    ks_tuning_code(tuning->setting, tuning->device, "", &code);
+    ks_tuning_code(ks_tuning_proven(tuning), tuning->device, "", &code);
     ks_json_array_begin(json, "code");
     for (size_t at = 0; at < code.len;) {
         const char *end = memchr(code.ptr + at, '\n', code.len - at);
@@ -126,7 +126,8 @@ void ks_tuning_write_members(const struct ks_tuning *tuning, struct ks_json *jso
     ks_json_bool(json, "deterministic", tuning->is_deterministic);
     ks_json_real(json, "noise", tuning->noise);
     ks_json_text(json, "advice", tuning->advice[0] ? tuning->advice : NULL);
-    write_setting(json, tuning->setting);
+    write_setting(json, "base", tuning->base);
+    write_setting(json, "setting", tuning->setting);
     write_code(json, tuning);
     write_try(json, "whole", &tuning->whole);
     ks_json_array_begin(json, "tries");
