@@ -43,6 +43,15 @@ static int write_file(const struct ks_cli_args *args, const char *out_dir, const
     return status;
 }
 
+static void say_command(const struct ks_cli_args *args, const char *out_dir)
+{
+    char path[KS_LAUNCH_PATH_SIZE + 64];
+    const char *const words[] = {"kscope", "run", "--tuned", path};
+    snprintf(path, sizeof(path), "%s/tuned.conf", out_dir);
+    ks_cli_say_command("to run with it:", words, sizeof(words) / sizeof(words[0]),
+                       (const char *const *)args->operands, args->operand_count);
+}
+
 static int write_result(const struct ks_cli_args *args, const char *out_dir)
 {
     struct ks_err err = {.offset = KS_NO_OFFSET};
@@ -65,9 +74,8 @@ static int write_result(const struct ks_cli_args *args, const char *out_dir)
         status = ks_cli_output_close(args, &output, written, &err);
     }
     if (status == KS_EXIT_OK && !ks_cli_given(args, "quiet")) {
-        if (tuning.setting[0]) {
-            ks_cli_say("to run with it: kscope run --tuned %s/tuned.conf %s", out_dir,
-                       tuning.script);
+        if (strcmp(ks_tuning_proven(&tuning), tuning.base) != 0) {
+            say_command(args, out_dir);
         }
         ks_cli_say("what the script printed, and all numbers, are in %s", out_dir);
     }

@@ -45,6 +45,46 @@ void ks_cli_say(const char *format, ...)
     say_line(text);
 }
 
+static bool needs_no_quotes(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_@%+=:,./-";
+    return *word && word[strspn(word, plain)] == '\0';
+}
+
+/* Quotes and what could move the cursor stand outside of the quotes, as \' and $'\012'. */
+static void print_word(const char *word)
+{
+    if (needs_no_quotes(word)) {
+        (void)fprintf(stderr, " %s", word);
+        return;
+    }
+    (void)fputs(" '", stderr);
+    for (; *word; word++) {
+        unsigned char byte = (unsigned char)*word;
+        if (byte == '\'') {
+            (void)fputs("'\\''", stderr);
+        } else if (byte < 0x20 || byte == 0x7f) {
+            (void)fprintf(stderr, "'$'\\%03o''", byte);
+        } else {
+            (void)fputc(byte, stderr);
+        }
+    }
+    (void)fputc('\'', stderr);
+}
+
+void ks_cli_say_command(const char *before, const char *const *words, size_t word_count,
+                        const char *const *more, size_t more_count)
+{
+    ks_cli_progress_hide();
+    (void)fprintf(stderr, "kscope: %s", before);
+    for (size_t i = 0; i < word_count + more_count; i++) {
+        print_word(i < word_count ? words[i] : more[i - word_count]);
+    }
+    (void)fputc('\n', stderr);
+    ks_cli_progress_show();
+}
+
 static bool write_stdout(void *user, const char *bytes, size_t size)
 {
     (void)user;

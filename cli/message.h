@@ -8,6 +8,10 @@
 /* Writes "kscope: ..." and a line feed to stderr; control characters become '?'. */
 void ks_cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The same with a command line that a shell understands, however long: `words`, then `more`. */
+void ks_cli_say_command(const char *before, const char *const *words, size_t word_count,
+                        const char *const *more, size_t more_count);
+
 /* The command line is wrong: says why and how to get help. Gives KS_EXIT_USAGE. `args` may be NULL
  * before a command is known. */
 int ks_cli_usage_fail(const struct ks_cli_args *args, const char *format, ...)

@@ -19,6 +19,7 @@
 
 enum {
     SECONDS_DEFAULT = 600,
+    PROCESSES = 3,         /* the original, the best and the one that is tried */
     WARM_STEPS = 8,        /* as the hook has it */
     WARM_TIMEOUT_S = 300,  /* of a process: torch.compile takes its time in the first steps */
     WARM_SECONDS_MIN = 60, /* once it is started, also when time is nearly up */
@@ -46,10 +47,12 @@ struct tuner {
     struct ks_search search;
     struct ks_setting base; /* what the script begins with */
     struct ks_setting kept;
-    struct ks_tune_process processes[3];
+    struct ks_tune_process processes[PROCESSES];
     struct ks_tune_process *original, *best, *candidate;
-    struct ks_script_facts facts;  /* of the original */
-    struct ks_run_numbers numbers; /* the same */
+    struct ks_script_facts facts;       /* of the original */
+    struct ks_run_numbers numbers;      /* the same */
+    struct ks_run_numbers kept_numbers; /* of what was kept */
+    size_t room;                        /* so many processes that memory holds at once */
     int64_t began_ns, deadline_ns;
     size_t started;
 };
@@ -88,7 +91,8 @@ static const char *words_of(enum ks_trial_verdict verdict)
 
 static void say_try(const struct tuner *tuner, const struct ks_tuning_try *try)
 {
-    if (try->rounds == 0) {
+    bool is_timed = try->fate == KS_TUNING_KEPT || try->fate == KS_TUNING_NOT_FASTER;
+    if (try->rounds == 0 || !is_timed) { /* how fast something wrong is, is of no interest */
         say(tuner, "%s: %s: %s", name_of_change(try), ks_tuning_fate_name(try->fate), try->reason);
         return;
     }
@@ -129,7 +133,7 @@ static bool is_alone(const struct tuner *tuner)
     return tuner->options->what && strcmp(tuner->options->what, "none") == 0;
 }
 
-static struct ks_tune_limits limits_of(const struct tuner *tuner, bool is_apart)
+static struct ks_tune_limits limits_of(const struct tuner *tuner)
 {
     int64_t half_ns = left_ns(tuner) / 2;
     int64_t share_ns = left_ns(tuner) / TRIALS_IN_BUDGET;
@@ -137,8 +141,7 @@ static struct ks_tune_limits limits_of(const struct tuner *tuner, bool is_apart)
     int64_t most_ns = TRIAL_SECONDS_MAX * SECOND_NS;
     share_ns = share_ns < least_ns ? least_ns : share_ns > most_ns ? most_ns : share_ns;
     return (struct ks_tune_limits){.budget_ns = is_alone(tuner) ? half_ns : share_ns,
-                                   .rounds_max = is_alone(tuner) ? ROUNDS_ALONE : ROUNDS_USUAL,
-                                   .is_apart = is_apart};
+                                   .rounds_max = is_alone(tuner) ? ROUNDS_ALONE : ROUNDS_USUAL};
 }
 
 static int64_t warm_timeout_ns(const struct tuner *tuner)
@@ -192,15 +195,93 @@ static void describe(struct tuner *tuner)
     }
 }
 
-/* Starts a process and warms it up. */
+static bool is_out_of_memory(const struct ks_tune_process *process)
+{
+    const char *reason = process->reason;
+    return strstr(reason, "out of memory") || strstr(reason, "OutOfMemory") ||
+           strstr(reason, "MemoryError") || strstr(reason, "signal 9");
+}
+
+/* How many run, but for these two; NULL: one less. */
+static size_t count_others(const struct tuner *tuner, const struct ks_tune_process *one,
+                           const struct ks_tune_process *two)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < PROCESSES; i++) {
+        const struct ks_tune_process *other = &tuner->processes[i];
+        count += other != one && other != two && other->pid != 0;
+    }
+    return count;
+}
+
+/* Ends others until there is room for these: first the original, which is only wanted at the end
+ * again, and starts anew by itself. */
+static void make_room(struct tuner *tuner, const struct ks_tune_process *one,
+                      const struct ks_tune_process *two)
+{
+    struct ks_tune_process *const order[] = {tuner->original, tuner->candidate, tuner->best};
+    size_t wanted = two ? 2 : 1;
+    for (size_t i = 0; i < PROCESSES; i++) {
+        bool is_full = count_others(tuner, one, two) + wanted > tuner->room;
+        if (is_full && order[i] != one && order[i] != two) {
+            ks_tune_process_end(order[i]);
+        }
+    }
+}
+
+static void say_room(const struct tuner *tuner)
+{
+    say(tuner, tuner->room > 1
+                   ? "there is no room for three of these processes: no more than two at once"
+                   : "there is no room for two of these processes: one after the other");
+}
+
+/* Starts a process and warms it up, beside as many others as there is room for. From then on there
+ * are no more; but what has no room alone either says nothing of it. */
 static enum ks_status start(struct tuner *tuner, struct ks_tune_process *process, const char *name,
                             const struct ks_setting *setting, enum ks_tune_event *event,
                             struct ks_err *err)
 {
-    tuner->started++;
-    KS_TRY(ks_tune_process_start(process, &tuner->command, name, setting, err));
-    *event = ks_tune_process_warm(process, warm_timeout_ns(tuner));
+    size_t room = tuner->room;
+    size_t others;
+    bool is_too_big;
+    do {
+        make_room(tuner, process, NULL);
+        tuner->started++;
+        KS_TRY(ks_tune_process_start(process, &tuner->command, name, setting, err));
+        *event = ks_tune_process_warm(process, warm_timeout_ns(tuner));
+        others = count_others(tuner, process, NULL);
+        is_too_big = *event == KS_TUNE_DIED && is_out_of_memory(process);
+        tuner->room = is_too_big && others > 0 ? others : tuner->room;
+    } while (is_too_big && others > 0);
+    if (is_too_big) {
+        tuner->room = room;
+    } else if (tuner->room < room) {
+        say_room(tuner);
+    }
     return KS_OK;
+}
+
+/* Times one beside the other. Who runs out of memory, as processes that start again in between may,
+ * gets more room; alone, there is none. */
+static enum ks_status time_two(struct tuner *tuner, struct ks_tune_process *a,
+                               struct ks_tune_process *b, struct ks_tune_limits limits,
+                               struct ks_tuning_try *out, enum ks_tune_outcome *outcome,
+                               struct ks_err *err)
+{
+    for (;;) {
+        make_room(tuner, b, tuner->room > 1 ? a : NULL); /* `b` is the one that runs already */
+        limits.is_apart = tuner->room < 2;
+        size_t others = count_others(tuner, a, b);
+        KS_TRY(ks_tune_trial(a, b, &limits, out, outcome, err));
+        bool has_failed = *outcome == KS_TUNE_FIRST_FAILED || *outcome == KS_TUNE_SECOND_FAILED;
+        const struct ks_tune_process *failed = *outcome == KS_TUNE_FIRST_FAILED ? a : b;
+        if (!has_failed || !is_out_of_memory(failed) || tuner->room < 2) {
+            return KS_OK;
+        }
+        tuner->room = others > 0 ? 2 : 1;
+        say_room(tuner);
+    }
 }
 
 /* Why the script cannot be tuned, from how its first process came out. */
@@ -258,28 +339,63 @@ static enum ks_status begin_original(struct tuner *tuner, struct ks_err *err)
 
 /* ------------------------------------------------------------------ numbers */
 
-static double tolerance_of(const struct tuner *tuner, const struct ks_setting *setting)
+/* True when the numbers are those of `before`, as far as such a change may make them others. */
+static bool are_right(const struct tuner *tuner, const struct ks_run_numbers *before,
+                      const struct ks_run_numbers *after, enum ks_change change,
+                      struct ks_tuning_try *out)
 {
-    double tolerance = ks_change_tolerance(ks_setting_change(setting, &tuner->facts));
+    struct ks_numbers_difference difference = ks_run_numbers_compare(before, after);
+    const char *kind = ks_number_kind_name(difference.kind);
     double noise = NOISE_FACTOR * tuner->tuning->noise;
-    return noise > tolerance ? noise : tolerance;
-}
-
-/* True when the process' numbers are those of the original, as far as they may be. */
-static bool check_numbers(const struct tuner *tuner, const struct ks_tune_process *process,
-                          struct ks_tuning_try *out)
-{
-    struct ks_numbers_difference difference =
-        ks_run_numbers_compare(&tuner->numbers, &process->numbers);
-    out->tolerance = tolerance_of(tuner, &process->setting);
+    double tolerance = ks_change_tolerance(change);
+    out->tolerance = noise > tolerance ? noise : tolerance;
     out->difference = difference.value;
     if (!(difference.value > out->tolerance)) { /* also where there is nothing to compare */
         return true;
     }
-    snprintf(out->reason, sizeof(out->reason), "%s %zu is %.6g and was %.6g",
-             ks_number_kind_name(difference.kind), difference.step + 1, difference.after,
-             difference.before);
+    if (difference.is_missing) {
+        snprintf(out->reason, sizeof(out->reason), "there is no %s any more", kind);
+    } else {
+        snprintf(out->reason, sizeof(out->reason), "%s %zu is %.6g and was %.6g", kind,
+                 difference.step + 1, difference.after, difference.before);
+    }
     return false;
+}
+
+/* One change beside what was kept: what that may differ by is no excuse for what comes later. */
+static bool is_candidate_right(const struct tuner *tuner, struct ks_tuning_try *try)
+{
+    struct ks_word word = ks_word_of(ks_str_from(try->change));
+    return are_right(tuner, &tuner->kept_numbers, &tuner->candidate->numbers,
+                     ks_word_change(word, &tuner->facts), try);
+}
+
+/* All changes beside the script as it is. */
+static bool is_whole_right(const struct tuner *tuner, struct ks_tuning_try *whole)
+{
+    return are_right(tuner, &tuner->numbers, &tuner->best->numbers,
+                     ks_setting_change(&tuner->kept, &tuner->facts), whole);
+}
+
+/* How far apart two runs alike are. */
+static void note_noise(struct tuner *tuner, struct ks_tuning_try *try)
+{
+    struct ks_tuning *tuning = tuner->tuning;
+    struct ks_numbers_difference difference =
+        ks_run_numbers_compare(&tuner->original->numbers, &tuner->best->numbers);
+    tuner->numbers = tuner->original->numbers;
+    tuner->kept_numbers = tuner->numbers;
+    try->difference = difference.value;
+    tuning->noise = isfinite(difference.value) ? difference.value : (double)NAN;
+    tuning->is_deterministic = difference.value <= 0.0;
+    if (isnan(difference.value)) {
+        say(tuner, "there are no losses or outputs by which results could be compared");
+    } else if (!isfinite(difference.value)) {
+        say(tuner, "two runs alike differ: numbers of one are missing, or not finite");
+    } else if (!tuning->is_deterministic) {
+        say(tuner, "two runs alike differ by %.2g: changes may differ by %d times as much",
+            tuning->noise, NOISE_FACTOR);
+    }
 }
 
 /* A second process of the same setting: how far apart two runs alike are, in numbers and time. */
@@ -297,9 +413,9 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
                              "Cannot tune: the script ran once and then did not, %.160s",
                              tuner->best->reason);
     }
-    struct ks_tune_limits limits = limits_of(tuner, false);
+    struct ks_tune_limits limits = limits_of(tuner);
     limits.rounds_max = is_alone(tuner) ? limits.rounds_max : ROUNDS_OF_TWIN;
-    KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, try, &outcome, err));
+    KS_TRY(time_two(tuner, tuner->original, tuner->best, limits, try, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
         const struct ks_tune_process *failed =
             outcome == KS_TUNE_FIRST_FAILED ? tuner->original : tuner->best;
@@ -307,51 +423,15 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
                                           : ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
                                                     "Cannot tune: %.200s", failed->reason);
     }
-    tuner->numbers = tuner->original->numbers;
-    struct ks_numbers_difference difference =
-        ks_run_numbers_compare(&tuner->numbers, &tuner->best->numbers);
-    tuning->noise = isfinite(difference.value) ? difference.value : 0.0;
-    tuning->is_deterministic = !(difference.value > 0.0);
-    try->difference = difference.value;
     try->fate = KS_TUNING_NOT_FASTER;
     snprintf(try->reason, sizeof(try->reason), "%s", words_of(try->verdict));
-    if (difference.compared == 0) {
-        say(tuner, "there are no losses or outputs by which results could be compared");
-    }
     tuning->try_count++;
     say_try(tuner, try);
-    if (!tuning->is_deterministic) {
-        say(tuner, "two runs alike differ by %.2g: changes may differ by %d times as much",
-            tuning->noise, NOISE_FACTOR);
-    }
+    note_noise(tuner, try);
     return KS_OK;
 }
 
 /* ------------------------------------------------------------------ one change */
-
-static bool is_out_of_memory(const struct ks_tune_process *process)
-{
-    const char *reason = process->reason;
-    return strstr(reason, "out of memory") || strstr(reason, "OutOfMemory") ||
-           strstr(reason, "MemoryError") || strstr(reason, "signal 9");
-}
-
-/* Starts the candidate; where there is no room beside the others, these end first. */
-static enum ks_status start_candidate(struct tuner *tuner, const struct ks_setting *setting,
-                                      bool *is_apart, enum ks_tune_event *event, struct ks_err *err)
-{
-    char name[KS_TUNE_NAME_SIZE];
-    snprintf(name, sizeof(name), "try%zu", tuner->tuning->try_count);
-    KS_TRY(start(tuner, tuner->candidate, name, setting, event, err));
-    *is_apart = *event == KS_TUNE_DIED && is_out_of_memory(tuner->candidate);
-    if (*is_apart) {
-        ks_tune_process_end(tuner->original);
-        ks_tune_process_end(tuner->best);
-        say(tuner, "there is no room for several of these processes: one after the other");
-        KS_TRY(start(tuner, tuner->candidate, name, setting, event, err));
-    }
-    return KS_OK;
-}
 
 static bool is_smaller(const struct ks_tuning_try *try)
 {
@@ -359,12 +439,10 @@ static bool is_smaller(const struct ks_tuning_try *try)
            (double)try->after_gpu_bytes < (1.0 - SMALLER_SHARE) * (double)try->before_gpu_bytes;
 }
 
-static void judge(struct tuner *tuner, struct ks_tuning_try *try)
+/* Of what was timed; the reason of what is wrong is there. */
+static void judge(struct ks_tuning_try *try, bool is_right)
 {
-    if (tuner->candidate->refused[0]) {
-        try->fate = KS_TUNING_REFUSED;
-        snprintf(try->reason, sizeof(try->reason), "%s", tuner->candidate->refused);
-    } else if (!check_numbers(tuner, tuner->candidate, try)) {
+    if (!is_right) {
         try->fate = KS_TUNING_WRONG;
     } else if (try->verdict == KS_TRIAL_FASTER) {
         try->fate = KS_TUNING_KEPT;
@@ -384,6 +462,12 @@ static void note_failure(struct ks_tuning_try *try, const char *reason)
     snprintf(try->reason, sizeof(try->reason), "%s", reason);
 }
 
+static void note_refusal(const struct tuner *tuner, struct ks_tuning_try *try)
+{
+    try->fate = KS_TUNING_REFUSED;
+    snprintf(try->reason, sizeof(try->reason), "%s", tuner->candidate->refused);
+}
+
 /* It looks as if it were faster, but times vary too much to say so. */
 static bool is_promising(const struct ks_tuning_try *try)
 {
@@ -391,19 +475,22 @@ static bool is_promising(const struct ks_tuning_try *try)
 }
 
 /* Times the candidate beside the best one; longer when that may be worth it. */
-static enum ks_status time_candidate(struct tuner *tuner, bool is_apart, struct ks_tuning_try *try,
+static enum ks_status time_candidate(struct tuner *tuner, struct ks_tuning_try *try,
                                      struct ks_err *err)
 {
     enum ks_tune_outcome outcome;
-    struct ks_tune_limits limits = limits_of(tuner, is_apart);
-    KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, &limits, try, &outcome, err));
+    struct ks_tune_limits limits = limits_of(tuner);
+    KS_TRY(time_two(tuner, tuner->best, tuner->candidate, limits, try, &outcome, err));
+    bool is_apart = tuner->room < 2;
     if (outcome == KS_TUNE_TIMED && is_promising(try) && !is_apart && left_ns(tuner) > 0) {
         limits.rounds_max *= SECOND_LOOK;
         limits.budget_ns *= SECOND_LOOK;
-        KS_TRY(ks_tune_trial(tuner->best, tuner->candidate, &limits, try, &outcome, err));
+        KS_TRY(time_two(tuner, tuner->best, tuner->candidate, limits, try, &outcome, err));
     }
-    if (outcome == KS_TUNE_TIMED) {
-        judge(tuner, try);
+    if (outcome == KS_TUNE_TIMED && tuner->candidate->refused[0]) {
+        note_refusal(tuner, try);
+    } else if (outcome == KS_TUNE_TIMED) {
+        judge(try, is_candidate_right(tuner, try));
     } else if (outcome == KS_TUNE_FIRST_FAILED) {
         note_failure(try, tuner->best->reason);
     } else {
@@ -418,6 +505,7 @@ static void keep_candidate(struct tuner *tuner)
     tuner->best = tuner->candidate;
     tuner->candidate = before;
     tuner->kept = tuner->best->setting;
+    tuner->kept_numbers = tuner->best->numbers;
 }
 
 static enum ks_status try_change(struct tuner *tuner, const char *word, struct ks_err *err)
@@ -426,23 +514,24 @@ static enum ks_status try_change(struct tuner *tuner, const char *word, struct k
     struct ks_tuning_try *try = &tuning->tries[tuning->try_count];
     struct ks_setting setting = tuner->kept;
     enum ks_tune_event event = KS_TUNE_DIED;
-    bool is_apart = false;
+    char name[KS_TUNE_NAME_SIZE];
+    snprintf(name, sizeof(name), "try%zu", tuning->try_count);
     *try = (struct ks_tuning_try){.difference = (double)NAN, .verdict = KS_TRIAL_CANNOT_TELL};
     snprintf(try->change, sizeof(try->change), "%s", word);
     if (!ks_setting_set_word(&setting, ks_str_from(word))) {
         note_failure(try, "the setting gets too long");
     } else {
-        KS_TRY(start_candidate(tuner, &setting, &is_apart, &event, err));
+        KS_TRY(start(tuner, tuner->candidate, name, &setting, &event, err));
         if (event != KS_TUNE_BLOCK) {
             note_failure(try, event == KS_TUNE_OVER        ? "the script ended early"
                               : event == KS_TUNE_CANCELLED ? "interrupted"
                                                            : tuner->candidate->reason);
         } else if (tuner->candidate->refused[0]) {
-            judge(tuner, try);
-        } else if (!check_numbers(tuner, tuner->candidate, try)) {
+            note_refusal(tuner, try);
+        } else if (!is_candidate_right(tuner, try)) {
             try->fate = KS_TUNING_WRONG; /* not worth to be timed */
         } else {
-            KS_TRY(time_candidate(tuner, is_apart, try, err));
+            KS_TRY(time_candidate(tuner, try, err));
         }
     }
     if (try->fate == KS_TUNING_KEPT) {
@@ -478,7 +567,7 @@ static void list_left(struct tuner *tuner)
         }
     }
     for (size_t i = 0; i < KS_KNOB_COUNT; i++) {
-        const char *why = ks_search_why_left(&tuner->search, (enum ks_knob_id)i);
+        const char *why = ks_search_why_left(&tuner->search, &tuner->kept, (enum ks_knob_id)i);
         if (why) {
             leave(tuner->tuning, ks_knobs[i].name, false, why);
         }
@@ -535,27 +624,25 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
         return KS_OK;
     }
     if (is_cancelled(tuner)) {
+        tuning->end = KS_TUNING_INTERRUPTED;
         note_failure(whole, "interrupted");
         return KS_OK;
     }
-    bool is_apart = tuner->original->pid == 0 && tuner->original->total_steps == 0;
     *whole = (struct ks_tuning_try){.difference = (double)NAN};
-    struct ks_tune_limits limits = limits_of(tuner, is_apart);
+    struct ks_tune_limits limits = limits_of(tuner);
     if (limits.budget_ns < WHOLE_SECONDS_MIN * SECOND_NS) {
         limits.budget_ns =
             WHOLE_SECONDS_MIN * SECOND_NS; /* what all was for, also when time is up */
     }
-    KS_TRY(ks_tune_trial(tuner->original, tuner->best, &limits, whole, &outcome, err));
+    KS_TRY(time_two(tuner, tuner->original, tuner->best, limits, whole, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
+        tuning->end = outcome == KS_TUNE_STOPPED ? KS_TUNING_INTERRUPTED : tuning->end;
         note_failure(whole, outcome == KS_TUNE_FIRST_FAILED    ? tuner->original->reason
                             : outcome == KS_TUNE_SECOND_FAILED ? tuner->best->reason
                                                                : "interrupted");
         return KS_OK;
     }
-    bool is_right = check_numbers(tuner, tuner->best, whole);
-    whole->fate = !is_right                           ? KS_TUNING_WRONG
-                  : whole->verdict == KS_TRIAL_FASTER ? KS_TUNING_KEPT
-                                                      : KS_TUNING_NOT_FASTER;
+    judge(whole, is_whole_right(tuner, whole));
     return KS_OK;
 }
 
@@ -574,13 +661,14 @@ static enum ks_status tune(struct tuner *tuner, struct ks_err *err)
     KS_TRY(begin_twin(tuner, err));
     KS_TRY(search_settings(tuner, err));
     KS_TRY(compare_whole(tuner, err));
-    snprintf(tuner->tuning->setting, sizeof(tuner->tuning->setting), "%s", tuner->kept.text);
+    memcpy(tuner->tuning->setting, tuner->kept.text, sizeof(tuner->kept.text));
+    memcpy(tuner->tuning->base, tuner->base.text, sizeof(tuner->base.text));
     return KS_OK;
 }
 
 static void release(struct tuner *tuner)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < PROCESSES; i++) {
         ks_tune_process_end(&tuner->processes[i]);
     }
     if (tuner->command.socket_dir[0]) {
@@ -604,6 +692,7 @@ enum ks_status ks_tune_run(const struct ks_tune_options *options, struct ks_tuni
     tuner->original = &tuner->processes[0];
     tuner->best = &tuner->processes[1];
     tuner->candidate = &tuner->processes[2];
+    tuner->room = PROCESSES;
     tuner->began_ns = ks_clock_ns(CLOCK_MONOTONIC);
     uint32_t seconds = options->seconds_max ? options->seconds_max : SECONDS_DEFAULT;
     tuner->deadline_ns = tuner->began_ns + seconds * SECOND_NS;

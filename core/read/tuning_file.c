@@ -19,7 +19,7 @@ struct document {
     struct ks_tuning *out;
     struct ks_tuning_try *try;   /* whose members are read */
     struct ks_tuning_left *left; /* the same */
-    struct ks_trial_estimate estimate;
+    char *setting;               /* the same */
     char word[KS_TUNING_TEXT_SIZE];
     bool is_ours;
 };
@@ -107,9 +107,8 @@ static enum ks_json take_speedup(struct ks_json_cursor *c, struct ks_tuning_try 
 
 static enum ks_tuning_fate fate_of(const char *word)
 {
-    static const char *const words[] = {"kept", "not_faster", "wrong", "failed", "refused"};
-    for (size_t i = 0; i < KS_COUNT_OF(words); i++) {
-        if (strcmp(words[i], word) == 0) {
+    for (int i = KS_TUNING_KEPT; i <= KS_TUNING_REFUSED; i++) {
+        if (strcmp(ks_tuning_fate_name((enum ks_tuning_fate)i), word) == 0) {
             return (enum ks_tuning_fate)i;
         }
     }
@@ -234,7 +233,7 @@ static enum ks_json take_left(struct ks_json_cursor *c, struct document *doc, bo
 static enum ks_json take_setting_word(struct ks_json_cursor *c, struct ks_str key, void *user)
 {
     struct document *doc = user;
-    char *setting = doc->out->setting;
+    char *setting = doc->setting;
     size_t used = strlen(setting);
     enum ks_json step = take_text(c, doc->word, sizeof(doc->word));
     snprintf(setting + used, KS_TUNING_SETTING_SIZE - used, "%s%.*s=%s", used ? "," : "",
@@ -256,9 +255,12 @@ static enum ks_json take_environment(struct ks_json_cursor *c, struct ks_str key
 static enum ks_json take_end(struct ks_json_cursor *c, struct document *doc)
 {
     enum ks_json step = take_text(c, doc->word, sizeof(doc->word));
-    doc->out->end = strcmp(doc->word, "done") == 0          ? KS_TUNING_DONE
-                    : strcmp(doc->word, "out_of_time") == 0 ? KS_TUNING_OUT_OF_TIME
-                                                            : KS_TUNING_INTERRUPTED;
+    doc->out->end = KS_TUNING_INTERRUPTED;
+    for (int i = KS_TUNING_DONE; i <= KS_TUNING_INTERRUPTED; i++) {
+        if (strcmp(ks_tuning_end_name((enum ks_tuning_end)i), doc->word) == 0) {
+            doc->out->end = (enum ks_tuning_end)i;
+        }
+    }
     return step;
 }
 
@@ -299,7 +301,9 @@ static enum ks_json take_member(struct ks_json_cursor *c, struct ks_str key, voi
     if (ks_str_equal(key, KS_STR("environment"))) {
         return take_object(c, take_environment, doc);
     }
-    if (ks_str_equal(key, KS_STR("setting"))) {
+    if (ks_str_equal(key, KS_STR("setting")) || ks_str_equal(key, KS_STR("base"))) {
+        doc->setting = ks_str_equal(key, KS_STR("base")) ? out->base : out->setting;
+        doc->setting[0] = '\0'; /* of a key that is there twice the last one counts */
         return take_object(c, take_setting_word, doc);
     }
     if (ks_str_equal(key, KS_STR("ended"))) {

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/word_list.h"
+
 enum { VALUE_SIZE = 64 };
 
 /* Where a setting's value goes into a line; %s is the value. */
@@ -46,16 +48,12 @@ static const struct template arguments[] = {
 
 static bool value_of(const char *setting, const char *name, char value[VALUE_SIZE])
 {
-    size_t len = strlen(name);
-    for (const char *word = setting; *word;) {
-        size_t size = strcspn(word, ",");
-        if (size > len && strncmp(word, name, len) == 0 && word[len] == '=') {
-            snprintf(value, VALUE_SIZE, "%.*s", (int)(size - len - 1), word + len + 1);
-            return true;
-        }
-        word += size + (word[size] == ',');
+    struct ks_word word;
+    if (!ks_word_list_find(setting, ks_str_from(name), &word) || !word.has_value) {
+        return false;
     }
-    return false;
+    snprintf(value, VALUE_SIZE, "%.*s", (int)word.value.len, word.value.ptr);
+    return true;
 }
 
 static bool has_value(const struct template *template, const char *setting, char value[VALUE_SIZE])
@@ -107,12 +105,12 @@ static void append_loader(struct ks_text *out, const char *setting, const char *
 
 static void append_entries(struct ks_text *out, const char *setting, const char *indent)
 {
-    for (const char *word = setting; *word;) {
-        size_t size = strcspn(word, ",");
-        if (strncmp(word, "entry.", 6) == 0) {
-            ks_text_printf(out, "%s# choice %.*s, counted from 0\n", indent, (int)size, word);
+    struct ks_word word;
+    for (size_t offset = 0; ks_word_list_next(setting, &offset, &word);) {
+        if (ks_str_starts(word.name, KS_STR("entry."))) {
+            ks_text_printf(out, "%s# choice %.*s, counted from 0\n", indent, (int)word.text.len,
+                           word.text.ptr);
         }
-        word += size + (word[size] == ',');
     }
 }
 

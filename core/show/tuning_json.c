@@ -1,15 +1,10 @@
 #include <math.h>
 
 #include "base/err.h"
+#include "base/word_list.h"
 #include "show/json_writer.h"
 #include "show/tuning_code.h"
 #include "show/tuning_show.h"
-
-static const char *end_name(enum ks_tuning_end end)
-{
-    static const char *const names[] = {"done", "out_of_time", "interrupted"};
-    return names[end];
-}
 
 static void write_estimate(struct ks_json *json, const char *key, const struct ks_tuning_try *try)
 {
@@ -71,18 +66,16 @@ static void write_try(struct ks_json *json, const char *key, const struct ks_tun
     ks_json_object_end(json);
 }
 
-static void write_setting(struct ks_json *json, const char *setting)
+static void write_setting(struct ks_json *json, const char *key, const char *setting)
 {
-    ks_json_object_begin(json, "setting");
-    for (const char *word = setting; *word;) {
+    ks_json_object_begin(json, key);
+    struct ks_word word;
+    for (size_t offset = 0; ks_word_list_next(setting, &offset, &word);) {
         char name[KS_TUNING_NAME_SIZE] = "";
-        size_t size = strcspn(word, ",");
-        size_t len = strcspn(word, "=");
-        if (len < size && len < sizeof(name)) {
-            memcpy(name, word, len);
-            ks_json_str(json, name, (struct ks_str){word + len + 1, size - len - 1});
+        if (word.has_value && word.name.len < sizeof(name)) {
+            memcpy(name, word.name.ptr, word.name.len);
+            ks_json_str(json, name, word.value);
         }
-        word += size + (word[size] == ',');
     }
     ks_json_object_end(json);
 }
@@ -91,7 +84,7 @@ static void write_code(struct ks_json *json, const struct ks_tuning *tuning)
 {
     struct ks_text code;
     ks_text_init(&code);
-    ks_tuning_code(tuning->setting, tuning->device, "", &code);
+    ks_tuning_code(ks_tuning_proven(tuning), tuning->device, "", &code);
     ks_json_array_begin(json, "code");
     for (size_t at = 0; at < code.len;) {
         const char *end = memchr(code.ptr + at, '\n', code.len - at);
@@ -127,13 +120,14 @@ void ks_tuning_write_members(const struct ks_tuning *tuning, struct ks_json *jso
     ks_json_text(json, "torch", tuning->torch);
     ks_json_text(json, "device", tuning->device);
     ks_json_object_end(json);
-    ks_json_text(json, "ended", end_name(tuning->end));
+    ks_json_text(json, "ended", ks_tuning_end_name(tuning->end));
     ks_json_real(json, "seconds", tuning->seconds);
     ks_json_int(json, "processes", (int64_t)tuning->processes);
     ks_json_bool(json, "deterministic", tuning->is_deterministic);
     ks_json_real(json, "noise", tuning->noise);
     ks_json_text(json, "advice", tuning->advice[0] ? tuning->advice : NULL);
-    write_setting(json, tuning->setting);
+    write_setting(json, "base", tuning->base);
+    write_setting(json, "setting", tuning->setting);
     write_code(json, tuning);
     write_try(json, "whole", &tuning->whole);
     ks_json_array_begin(json, "tries");

@@ -1,7 +1,9 @@
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
+#include "base/word_list.h"
 #include "show/ink.h"
 #include "show/json_writer.h"
 #include "show/plain.h"
@@ -21,6 +23,12 @@ const char *ks_tuning_fate_name(enum ks_tuning_fate fate)
 {
     static const char *const names[] = {"kept", "not_faster", "wrong", "failed", "refused"};
     return names[fate];
+}
+
+const char *ks_tuning_end_name(enum ks_tuning_end end)
+{
+    static const char *const names[] = {"done", "out_of_time", "interrupted"};
+    return names[end];
 }
 
 static enum ks_ink ink_of(enum ks_tuning_fate fate)
@@ -89,20 +97,66 @@ static void append_row(const struct ks_tuning_try *try, const struct ks_tuning_s
     ks_text_append(out, "\n", 1);
 }
 
-void ks_tuning_append_sentence(const struct ks_tuning *tuning, struct ks_text *out)
+static void append_times(const struct ks_tuning_try *whole, struct ks_text *out)
+{
+    ks_text_printf(out, ": %.2f times as fast (%.2f to %.2f), %s a step", 1.0 / whole->ratio.value,
+                   1.0 / whole->ratio.high, 1.0 / whole->ratio.low,
+                   ks_units_time((int64_t)whole->after_ns).text);
+    ks_text_printf(out, ", was %s.", ks_units_time((int64_t)whole->before_ns).text);
+}
+
+/* What all changes together came to. Each was better than what was kept before it, which does not
+ * make all of them better than the script as it is. */
+static void append_whole(const struct ks_tuning *tuning, struct ks_text *out)
 {
     const struct ks_tuning_try *whole = &tuning->whole;
-    if (!tuning->setting[0]) {
-        ks_text_append_str(out, KS_STR("No setting makes this script faster."));
-    } else if (whole->rounds == 0) {
-        ks_plain_append(out, ks_str_from(tuning->setting));
-        ks_text_append_str(out, KS_STR(" was kept, and not compared as a whole."));
+    ks_plain_append(out, ks_str_from(tuning->setting));
+    switch (whole->fate) {
+    case KS_TUNING_KEPT:
+        if (whole->verdict != KS_TRIAL_FASTER) {
+            ks_text_append(out, ": ", 2);
+            ks_plain_append(out, ks_str_from(whole->reason));
+            ks_text_printf(out, " of the GPU (%s", ks_units_bytes(whole->after_gpu_bytes).text);
+            ks_text_printf(out, ", was %s).", ks_units_bytes(whole->before_gpu_bytes).text);
+            return;
+        }
+        append_times(whole, out);
+        return;
+    case KS_TUNING_WRONG:
+        ks_text_append_str(out, KS_STR(" was kept change by change, and is wrong as a whole: "));
+        ks_plain_append(out, ks_str_from(whole->reason));
+        ks_text_append_str(out, KS_STR(". Not to be used."));
+        return;
+    case KS_TUNING_NOT_FASTER:
+        ks_text_append_str(out,
+                           KS_STR(" was kept change by change, and is not faster as a whole ("));
+        ks_plain_append(out, ks_str_from(whole->reason));
+        ks_text_append(out, ")", 1);
+        append_times(whole, out);
+        return;
+    case KS_TUNING_FAILED:
+    case KS_TUNING_REFUSED: break;
+    }
+    ks_text_append_str(out, KS_STR(" was kept change by change, and not compared as a whole: "));
+    ks_plain_append(out, ks_str_from(whole->reason));
+    ks_text_append(out, ".", 1);
+}
+
+const char *ks_tuning_proven(const struct ks_tuning *tuning)
+{
+    enum ks_tuning_fate fate = tuning->whole.fate;
+    bool is_cut_off = fate == KS_TUNING_FAILED && tuning->end == KS_TUNING_INTERRUPTED;
+    return fate == KS_TUNING_KEPT || is_cut_off ? tuning->setting : tuning->base;
+}
+
+void ks_tuning_append_sentence(const struct ks_tuning *tuning, struct ks_text *out)
+{
+    if (strcmp(tuning->setting, tuning->base) != 0) {
+        append_whole(tuning, out);
+    } else if (tuning->base[0]) {
+        ks_text_append_str(out, KS_STR("Nothing beyond the setting that you gave helped."));
     } else {
-        ks_plain_append(out, ks_str_from(tuning->setting));
-        ks_text_printf(out, ": %.2f times as fast (%.2f to %.2f), %s a step",
-                       1.0 / whole->ratio.value, 1.0 / whole->ratio.high, 1.0 / whole->ratio.low,
-                       ks_units_time((int64_t)whole->after_ns).text);
-        ks_text_printf(out, ", was %s.", ks_units_time((int64_t)whole->before_ns).text);
+        ks_text_append_str(out, KS_STR("No setting makes this script faster."));
     }
     if (tuning->end != KS_TUNING_DONE) {
         ks_text_append_str(out, tuning->end == KS_TUNING_INTERRUPTED
@@ -145,9 +199,9 @@ void ks_tuning_append_screen(const struct ks_tuning *tuning, const struct ks_tun
     for (size_t i = 0; i < tuning->try_count; i++) {
         append_row(&tuning->tries[i], style, out);
     }
-    if (tuning->setting[0]) {
+    if (ks_tuning_proven(tuning)[0]) {
         ks_text_append_str(out, KS_STR("\nThe setting as code:\n"));
-        ks_tuning_code(tuning->setting, tuning->device, "    ", out);
+        ks_tuning_code(ks_tuning_proven(tuning), tuning->device, "    ", out);
     }
     if (tuning->left_count > 0) {
         ks_text_append(out, "\n", 1);
@@ -158,15 +212,26 @@ void ks_tuning_append_screen(const struct ks_tuning *tuning, const struct ks_tun
 
 /* ------------------------------------------------------------------ all formats */
 
+static void append_words(const char *setting, const char *before, struct ks_text *out)
+{
+    struct ks_word word;
+    for (size_t offset = 0; ks_word_list_next(setting, &offset, &word);) {
+        ks_text_append_str(out, ks_str_from(before));
+        ks_text_append_str(out, word.text);
+        ks_text_append(out, "\n", 1);
+    }
+}
+
 static void append_apply(const struct ks_tuning *tuning, struct ks_text *out)
 {
+    const char *proven = ks_tuning_proven(tuning);
     ks_text_append_str(out, KS_STR("# A setting of kscope tune, for kscope run --tuned.\n# Of: "));
     ks_plain_append(out, ks_str_from(tuning->script));
     ks_text_append(out, "\n", 1);
-    for (const char *word = tuning->setting; *word;) {
-        size_t size = strcspn(word, ",");
-        ks_text_printf(out, "%.*s\n", (int)size, word);
-        word += size + (word[size] == ',');
+    append_words(proven, "", out);
+    if (strcmp(proven, tuning->setting) != 0) {
+        ks_text_append_str(out, KS_STR("# Kept change by change, but not better as a whole:\n"));
+        append_words(tuning->setting, "# ", out);
     }
 }
 

@@ -6,8 +6,8 @@
 
 enum { LINE_SIZE = 256 };
 
-/* Takes one line; what is behind # is a comment. False when it is no word. */
-static bool take_line(struct ks_setting *setting, char *line)
+/* Takes one line; what is behind # is a comment. When it is no setting, `why_not` says so. */
+static bool take_line(struct ks_setting *setting, char *line, char why_not[KS_KNOB_WHY_SIZE])
 {
     line[strcspn(line, "#\n")] = '\0';
     char *begin = line + strspn(line, " \t\r");
@@ -15,11 +15,12 @@ static bool take_line(struct ks_setting *setting, char *line)
     while (len > 0 && strchr(" \t\r", begin[len - 1])) {
         len--;
     }
-    struct ks_str word = {begin, len};
-    const char *equals = memchr(begin, '=', len);
-    struct ks_str name = {begin, equals ? (size_t)(equals - begin) : len};
-    bool is_known = ks_knob_find(name) || ks_str_starts(name, KS_STR("entry."));
-    return len == 0 || (is_known && ks_setting_set_word(setting, word));
+    struct ks_str text = {begin, len};
+    if (len > 0 && !ks_knob_allows(ks_word_of(text), why_not)) {
+        return false;
+    }
+    snprintf(why_not, KS_KNOB_WHY_SIZE, "no such name, or too many settings");
+    return len == 0 || ks_setting_set_word(setting, text);
 }
 
 enum ks_status ks_tuning_read_apply(const char *path, char setting[KS_TUNING_SETTING_SIZE],
@@ -27,6 +28,7 @@ enum ks_status ks_tuning_read_apply(const char *path, char setting[KS_TUNING_SET
 {
     struct ks_setting own = {0};
     char line[LINE_SIZE];
+    char why_not[KS_KNOB_WHY_SIZE];
     size_t number = 0;
     enum ks_status status = KS_OK;
     FILE *file = fopen(path, "re");
@@ -35,9 +37,10 @@ enum ks_status ks_tuning_read_apply(const char *path, char setting[KS_TUNING_SET
     }
     while (status == KS_OK && fgets(line, sizeof(line), file)) {
         number++;
-        if (!take_line(&own, line)) {
+        if (!take_line(&own, line, why_not)) {
             status = ks_fail(err, KS_ERR_FORMAT, KS_NO_OFFSET,
-                             "Cannot read settings: line=%zu, text=\"%.60s\"", number, line);
+                             "Cannot read settings: line=%zu, text=\"%.60s\", %s", number, line,
+                             why_not);
         }
     }
     (void)fclose(file);

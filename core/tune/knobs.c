@@ -2,22 +2,32 @@
 
 #include <stdio.h>
 
+enum { NUMBER_DIGITS = 6 };
+
+static const char ANY_NUMBER[] = "a number from 1 on";
+/* A choice of the script's own, by its place. */
+static const char ENTRY_VALUES[] = "0 #";
+
 const struct ks_knob ks_knobs[KS_KNOB_COUNT] = {
-    [KS_KNOB_WORKERS] = {"workers", "dataloader", "input.starved", KS_CHANGE_EXACT},
-    [KS_KNOB_PERSISTENT] = {"persistent", "dataloader", "input.starved", KS_CHANGE_EXACT},
-    [KS_KNOB_PREFETCH] = {"prefetch", "dataloader", "input.starved", KS_CHANGE_EXACT},
-    [KS_KNOB_PIN] = {"pin", "dataloader", "copy.pageable", KS_CHANGE_EXACT},
+    [KS_KNOB_WORKERS] = {"workers", "dataloader", "input.starved", "0 #", KS_CHANGE_EXACT},
+    [KS_KNOB_PERSISTENT] = {"persistent", "dataloader", "input.starved", "0 1", KS_CHANGE_EXACT},
+    [KS_KNOB_PREFETCH] = {"prefetch", "dataloader", "input.starved", "#", KS_CHANGE_EXACT},
+    [KS_KNOB_PIN] = {"pin", "dataloader", "copy.pageable", "0 1", KS_CHANGE_EXACT},
     [KS_KNOB_OPTIMIZER] = {"optimizer", "optimizer", "optimizer.unfused launch.bound",
+                           "fused foreach", KS_CHANGE_ROUNDING},
+    [KS_KNOB_PRECISION] = {"precision", "precision", "precision.fp32_matmul", "tf32 bf16 fp16",
+                           KS_CHANGE_HALF},
+    [KS_KNOB_LAYOUT] = {"layout", "layout", "layout.transposes", "channels_last",
+                        KS_CHANGE_ROUNDING},
+    [KS_KNOB_CUDNN] = {"cudnn", "cudnn", "cudnn.retuning", "benchmark fixed", KS_CHANGE_ROUNDING},
+    [KS_KNOB_ATTENTION] = {"attention", "attention", "attention.backend", "any",
                            KS_CHANGE_ROUNDING},
-    [KS_KNOB_PRECISION] = {"precision", "precision", "precision.fp32_matmul", KS_CHANGE_HALF},
-    [KS_KNOB_LAYOUT] = {"layout", "layout", "layout.transposes", KS_CHANGE_ROUNDING},
-    [KS_KNOB_CUDNN] = {"cudnn", "cudnn", "cudnn.retuning", KS_CHANGE_ROUNDING},
-    [KS_KNOB_ATTENTION] = {"attention", "attention", "attention.backend", KS_CHANGE_ROUNDING},
-    [KS_KNOB_THREADS] = {"threads", "threads", "cpu.oversubscribed", KS_CHANGE_ROUNDING},
+    [KS_KNOB_THREADS] = {"threads", "threads", "cpu.oversubscribed", "#", KS_CHANGE_ROUNDING},
     [KS_KNOB_COMPILE] = {"compile", "compile",
                          "launch.bound fusion.pointwise compile.graphs_skipped",
+                         "default reduce-overhead max-autotune max-autotune-no-cudagraphs",
                          KS_CHANGE_ROUNDING},
-    [KS_KNOB_BATCH] = {"batch", "batch", "batch.too_small", KS_CHANGE_DATA},
+    [KS_KNOB_BATCH] = {"batch", "batch", "batch.too_small", "#", KS_CHANGE_DATA},
 };
 
 const struct ks_knob *ks_knob_find(struct ks_str name)
@@ -30,6 +40,63 @@ const struct ks_knob *ks_knob_find(struct ks_str name)
     return NULL;
 }
 
+/* ------------------------------------------------------------------ which values there are */
+
+static bool is_number(struct ks_str value)
+{
+    bool is_good = value.len > 0 && value.len <= NUMBER_DIGITS && value.ptr[0] != '0';
+    for (size_t i = 0; i < value.len && is_good; i++) {
+        is_good = value.ptr[i] >= '0' && value.ptr[i] <= '9';
+    }
+    return is_good;
+}
+
+static bool allows(const char *values, struct ks_str value)
+{
+    for (size_t len; *values; values += len + (values[len] == ' ')) {
+        len = strcspn(values, " ");
+        struct ks_str one = {values, len};
+        if (ks_str_equal(one, KS_STR("#")) ? is_number(value) : ks_str_equal(one, value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "0, a number from 1 on"; "fused, foreach". */
+static void list_values(const char *values, char out[KS_KNOB_WHY_SIZE])
+{
+    size_t used = (size_t)snprintf(out, KS_KNOB_WHY_SIZE, "allowed:");
+    const char *separator = " ";
+    for (size_t len; *values; values += len + (values[len] == ' ')) {
+        len = strcspn(values, " ");
+        bool is_any = len == 1 && *values == '#';
+        used += (size_t)snprintf(out + used, KS_KNOB_WHY_SIZE - used, "%s%.*s", separator,
+                                 is_any ? (int)sizeof(ANY_NUMBER) - 1 : (int)len,
+                                 is_any ? ANY_NUMBER : values);
+        separator = ", ";
+    }
+}
+
+bool ks_knob_allows(struct ks_word word, char why_not[KS_KNOB_WHY_SIZE])
+{
+    const struct ks_knob *knob = ks_knob_find(word.name);
+    bool is_entry = !knob && ks_str_starts(word.name, KS_STR("entry."));
+    why_not[0] = '\0';
+    if (!knob && !is_entry) {
+        snprintf(why_not, KS_KNOB_WHY_SIZE, "no setting has this name");
+        return false;
+    }
+    const char *values = is_entry ? ENTRY_VALUES : knob->values;
+    if (!word.has_value || !allows(values, word.value)) {
+        list_values(values, why_not);
+        return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ which are of use */
+
 bool ks_knob_repairs(const struct ks_knob *knob, const char *finding_id)
 {
     const char *found = strstr(knob->findings, finding_id);
@@ -37,8 +104,6 @@ bool ks_knob_repairs(const struct ks_knob *knob, const char *finding_id)
     return found && len > 0 && (found == knob->findings || found[-1] == ' ') &&
            (found[len] == ' ' || found[len] == '\0');
 }
-
-/* ------------------------------------------------------------------ which are of use */
 
 static const char *why_no_loader(const struct ks_script_facts *facts)
 {
@@ -143,20 +208,17 @@ const char *ks_knob_why_not(enum ks_knob_id id, const struct ks_script_facts *fa
 
 /* ------------------------------------------------------------------ how far numbers may go */
 
-static enum ks_change change_of(struct ks_str word, const struct ks_script_facts *facts)
+enum ks_change ks_word_change(struct ks_word word, const struct ks_script_facts *facts)
 {
-    const char *equals = memchr(word.ptr, '=', word.len);
-    struct ks_str name = {word.ptr, equals ? (size_t)(equals - word.ptr) : word.len};
-    struct ks_str value = {word.ptr + name.len + 1, word.len - name.len - (equals ? 1 : 0)};
-    const struct ks_knob *knob = ks_knob_find(name);
+    const struct ks_knob *knob = ks_knob_find(word.name);
     if (!knob) { /* "entry.NAME": "<count> <exact> choices", or one that the script never made */
         char fact[KS_TUNING_NAME_SIZE];
         int exact = 1;
-        snprintf(fact, sizeof(fact), "%.*s", (int)name.len, name.ptr);
+        snprintf(fact, sizeof(fact), "%.*s", (int)word.name.len, word.name.ptr);
         (void)sscanf(ks_script_facts_get(facts, fact), "%*d %d", &exact);
         return exact ? KS_CHANGE_EXACT : KS_CHANGE_ROUNDING;
     }
-    if (knob == &ks_knobs[KS_KNOB_PRECISION] && ks_str_equal(value, KS_STR("tf32"))) {
+    if (knob == &ks_knobs[KS_KNOB_PRECISION] && ks_str_equal(word.value, KS_STR("tf32"))) {
         return KS_CHANGE_TF32;
     }
     if (knob == &ks_knobs[KS_KNOB_WORKERS] && ks_script_facts_number(facts, "draws")) {
@@ -169,9 +231,9 @@ enum ks_change ks_setting_change(const struct ks_setting *setting,
                                  const struct ks_script_facts *facts)
 {
     enum ks_change widest = KS_CHANGE_EXACT;
-    struct ks_str word;
-    for (size_t offset = 0; ks_setting_next(setting, &offset, &word);) {
-        enum ks_change own = change_of(word, facts);
+    struct ks_word word;
+    for (size_t offset = 0; ks_word_list_next(setting->text, &offset, &word);) {
+        enum ks_change own = ks_word_change(word, facts);
         widest = own > widest ? own : widest;
     }
     return widest;

@@ -19,10 +19,11 @@ struct ks_knob {
     const char *name;
     const char *group;    /* of --what */
     const char *findings; /* ids with blanks between them */
+    const char *values;   /* with blanks between them; #: any number from 1 on */
     enum ks_change change;
 };
 
-enum { KS_KNOB_COUNT = 12 };
+enum { KS_KNOB_COUNT = 12, KS_KNOB_WHY_SIZE = 120 };
 
 /* By the gain that is usual and what it costs to try; ENTRY stands for all of a script's own. */
 enum ks_knob_id {
@@ -44,12 +45,16 @@ extern const struct ks_knob ks_knobs[KS_KNOB_COUNT];
 
 /* The knob of a word's name, or NULL. */
 const struct ks_knob *ks_knob_find(struct ks_str name);
+/* Is that a setting, with a value that there is? If not, `why_not` says so. Choices of the script's
+ * own are: how many there are, only the script knows. */
+bool ks_knob_allows(struct ks_word word, char why_not[KS_KNOB_WHY_SIZE]);
 /* Does the knob repair what this finding says? */
 bool ks_knob_repairs(const struct ks_knob *knob, const char *finding_id);
 /* Why the knob is of no use to this script; NULL: it may be. Static text. */
 const char *ks_knob_why_not(enum ks_knob_id id, const struct ks_script_facts *facts);
 
-/* The change of the whole setting. */
+/* The change of one word, and the widest of a whole setting. */
+enum ks_change ks_word_change(struct ks_word word, const struct ks_script_facts *facts);
 enum ks_change ks_setting_change(const struct ks_setting *setting,
                                  const struct ks_script_facts *facts);
 double ks_change_tolerance(enum ks_change change);

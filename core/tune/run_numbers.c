@@ -57,6 +57,12 @@ struct ks_numbers_difference ks_run_numbers_compare(const struct ks_run_numbers 
         enum ks_number_kind kind = (enum ks_number_kind)k;
         size_t count = pairs(before, after, kind);
         double scale = scale_of(before->values[kind], count);
+        if (before->counts[kind] > 0 && after->counts[kind] == 0) {
+            worst.value = (double)INFINITY;
+            worst.kind = kind;
+            worst.is_missing = true;
+            return worst;
+        }
         for (size_t i = 0; i < count; i++) {
             double a = before->values[kind][i];
             double b = after->values[kind][i];

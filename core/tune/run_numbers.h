@@ -25,11 +25,13 @@ struct ks_run_numbers {
 
 /* What a comparison says; `step` is the 0-based place of the largest distance. */
 struct ks_numbers_difference {
-    double value; /* NaN: there is nothing to compare; infinite: a number is not finite */
+    /* NaN: there is nothing to compare; infinite: a number is not finite, or numbers are missing */
+    double value;
     enum ks_number_kind kind;
     size_t step;
     double before, after; /* the two numbers */
     size_t compared;      /* pairs */
+    bool is_missing;      /* `before` has numbers of this kind, and `after` has none */
 };
 
 /* More than are kept are not. */

@@ -13,45 +13,47 @@ static const char *const groups[] = {"dataloader", "precision", "compile", "layo
 
 /* ------------------------------------------------------------------ --what */
 
-static bool next_word(const char *what, size_t *offset, struct ks_str *word)
+static bool is_group(struct ks_word word)
 {
-    struct ks_str got = {what + *offset, strcspn(what + *offset, ",")};
-    *word = got;
-    *offset += got.len + (got.ptr[got.len] == ',');
-    return got.len > 0;
-}
-
-static struct ks_str name_of(struct ks_str word)
-{
-    const char *equals = memchr(word.ptr, '=', word.len);
-    return (struct ks_str){word.ptr, equals ? (size_t)(equals - word.ptr) : word.len};
-}
-
-static bool is_known(struct ks_str word)
-{
-    struct ks_setting scratch = {0};
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
-        if (ks_str_equal(word, ks_str_from(groups[i]))) {
+        if (ks_str_equal(word.text, ks_str_from(groups[i]))) {
             return true;
         }
     }
-    struct ks_str name = name_of(word);
-    bool is_name = ks_knob_find(name) || ks_str_starts(name, KS_STR("entry."));
-    return is_name && (name.len == word.len || ks_setting_set_word(&scratch, word));
+    return false;
+}
+
+static enum ks_status check_word(struct ks_word word, struct ks_err *err)
+{
+    char why_not[KS_KNOB_WHY_SIZE];
+    struct ks_setting scratch = {0};
+    struct ks_str text = word.text;
+    int len = (int)(text.len < 40 ? text.len : 40);
+    bool is_name = ks_knob_find(word.name) || ks_str_starts(word.name, KS_STR("entry."));
+    if (!is_name && !is_group(word)) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
+                       "Cannot tune \"%.*s\": there are dataloader, precision, compile, layout, "
+                       "optimizer, attention, cudnn, threads, batch, entry, their parts "
+                       "(docs/tuning.md), all and none",
+                       len, text.ptr);
+    }
+    if (word.has_value && !ks_knob_allows(word, why_not)) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot tune \"%.*s\": %s", len, text.ptr,
+                       why_not);
+    }
+    if (word.has_value && !ks_setting_set_word(&scratch, text)) {
+        return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot tune \"%.*s\": no such name", len,
+                       text.ptr);
+    }
+    return KS_OK;
 }
 
 enum ks_status ks_search_check(const char *what, struct ks_err *err)
 {
-    struct ks_str word;
+    struct ks_word word;
     size_t offset = 0;
-    while (next_word(what, &offset, &word)) {
-        if (!is_known(word)) {
-            return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET,
-                           "Cannot tune \"%.*s\": there are dataloader, precision, compile, "
-                           "layout, optimizer, attention, cudnn, threads, batch, entry, their "
-                           "parts (docs/tuning.md), all and none",
-                           (int)(word.len < 40 ? word.len : 40), word.ptr);
-        }
+    while (ks_word_list_next(what, &offset, &word)) {
+        KS_TRY(check_word(word, err));
     }
     if (what[offset] != '\0' || offset == 0) {
         return ks_fail(err, KS_ERR_USAGE, KS_NO_OFFSET, "Cannot tune \"\": a word is empty");
@@ -62,11 +64,10 @@ enum ks_status ks_search_check(const char *what, struct ks_err *err)
 /* The index-th value that --what names for the knob: "workers=4,workers=8". */
 static bool named_value(const char *what, const char *name, size_t index, struct ks_str *value)
 {
-    struct ks_str word;
-    for (size_t offset = 0; what && next_word(what, &offset, &word);) {
-        struct ks_str own = name_of(word);
-        if (own.len < word.len && ks_str_equal(own, ks_str_from(name)) && index-- == 0) {
-            *value = (struct ks_str){word.ptr + own.len + 1, word.len - own.len - 1};
+    struct ks_word word;
+    for (size_t offset = 0; what && ks_word_list_next(what, &offset, &word);) {
+        if (word.has_value && ks_str_equal(word.name, ks_str_from(name)) && index-- == 0) {
+            *value = word.value;
             return true;
         }
     }
@@ -75,14 +76,14 @@ static bool named_value(const char *what, const char *name, size_t index, struct
 
 static bool is_wanted(const char *what, const char *name, const char *group)
 {
-    struct ks_str word;
+    struct ks_word word;
     if (!what) {
         return strcmp(group, "batch") != 0;
     }
-    for (size_t offset = 0; next_word(what, &offset, &word);) {
-        bool is_all = ks_str_equal(word, KS_STR("all")) && strcmp(group, "batch") != 0;
-        if (is_all || ks_str_equal(word, ks_str_from(group)) ||
-            ks_str_equal(name_of(word), ks_str_from(name))) {
+    for (size_t offset = 0; ks_word_list_next(what, &offset, &word);) {
+        bool is_all = ks_str_equal(word.text, KS_STR("all")) && strcmp(group, "batch") != 0;
+        if (is_all || ks_str_equal(word.text, ks_str_from(group)) ||
+            ks_str_equal(word.name, ks_str_from(name))) {
             return true;
         }
     }
@@ -133,14 +134,6 @@ void ks_search_init(struct ks_search *search, const struct ks_search_options *op
     for (size_t i = 0; i < KS_KNOB_COUNT; i++) {
         add_knob(search, i);
     }
-}
-
-const char *ks_search_why_left(const struct ks_search *search, enum ks_knob_id id)
-{
-    const struct ks_knob *knob = &ks_knobs[id];
-    return is_wanted(search->options.what, knob->name, knob->group)
-               ? ks_knob_why_not(id, search->options.facts)
-               : NULL;
 }
 
 /* ------------------------------------------------------------------ values */
@@ -308,6 +301,27 @@ static bool next_value(struct ks_search *search, struct ks_search_turn *turn,
         snprintf(value, KS_TUNING_NAME_SIZE, "%s", text);
     }
     return text != NULL;
+}
+
+/* A size that the script leaves to torch is not told by the hook. */
+static bool is_size_unknown(const struct ks_search *search, const struct ks_setting *kept)
+{
+    struct ks_str named;
+    return !named_value(search->options.what, "batch", 0, &named) &&
+           kept_number(search, kept, "batch") <= 0;
+}
+
+const char *ks_search_why_left(const struct ks_search *search, const struct ks_setting *kept,
+                               enum ks_knob_id id)
+{
+    const struct ks_knob *knob = &ks_knobs[id];
+    if (!is_wanted(search->options.what, knob->name, knob->group)) {
+        return NULL;
+    }
+    const char *why = ks_knob_why_not(id, search->options.facts);
+    return !why && id == KS_KNOB_BATCH && is_size_unknown(search, kept)
+               ? "the loader is given no batch size to begin with; one can be named, as in batch=64"
+               : why;
 }
 
 /* ------------------------------------------------------------------ turns */

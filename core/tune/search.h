@@ -49,7 +49,9 @@ bool ks_search_next(struct ks_search *search, const struct ks_setting *kept,
 void ks_search_told(struct ks_search *search, enum ks_tuning_fate fate,
                     enum ks_trial_verdict verdict);
 
-/* Why this knob gets no turn though it was asked for; NULL: it gets one, or was not asked for. */
-const char *ks_search_why_left(const struct ks_search *search, enum ks_knob_id id);
+/* Why this knob gets no turn, or none that comes to anything, though it was asked for; NULL: it
+ * gets one, or was not asked for. */
+const char *ks_search_why_left(const struct ks_search *search, const struct ks_setting *kept,
+                               enum ks_knob_id id);
 
 #endif

@@ -2,38 +2,14 @@
 
 #include <stdio.h>
 
-bool ks_setting_next(const struct ks_setting *setting, size_t *offset, struct ks_str *word)
-{
-    const char *begin = setting->text + *offset;
-    if (*begin == '\0') {
-        return false;
-    }
-    size_t len = strcspn(begin, ",");
-    *word = (struct ks_str){begin, len};
-    *offset += len + (begin[len] == ',');
-    return true;
-}
-
-static struct ks_str name_of(struct ks_str word)
-{
-    const char *equals = memchr(word.ptr, '=', word.len);
-    return (struct ks_str){word.ptr, equals ? (size_t)(equals - word.ptr) : word.len};
-}
-
 bool ks_setting_get(const struct ks_setting *setting, const char *name,
                     char value[KS_TUNING_NAME_SIZE])
 {
-    struct ks_str word;
-    for (size_t offset = 0; ks_setting_next(setting, &offset, &word);) {
-        struct ks_str own = name_of(word);
-        if (ks_str_equal(own, ks_str_from(name)) && own.len < word.len) {
-            snprintf(value, KS_TUNING_NAME_SIZE, "%.*s", (int)(word.len - own.len - 1),
-                     word.ptr + own.len + 1);
-            return true;
-        }
-    }
-    value[0] = '\0';
-    return false;
+    struct ks_word word;
+    bool is_there = ks_word_list_find(setting->text, ks_str_from(name), &word) && word.has_value;
+    snprintf(value, KS_TUNING_NAME_SIZE, "%.*s", is_there ? (int)word.value.len : 0,
+             is_there ? word.value.ptr : "");
+    return is_there;
 }
 
 static bool is_plain(struct ks_str text)
@@ -56,29 +32,28 @@ static bool append(struct ks_setting *out, struct ks_str word)
     return len > 0 && (size_t)len < room;
 }
 
-bool ks_setting_set_word(struct ks_setting *setting, struct ks_str word)
+bool ks_setting_set_word(struct ks_setting *setting, struct ks_str text)
 {
-    struct ks_str name = name_of(word);
+    struct ks_word word = ks_word_of(text);
     struct ks_setting out = {0};
-    struct ks_str other;
+    struct ks_word other;
     bool is_in = false;
-    if (name.len == word.len || !is_plain(name) ||
-        !is_plain((struct ks_str){word.ptr + name.len + 1, word.len - name.len - 1})) {
+    if (!is_plain(word.name) || !is_plain(word.value)) {
         return false;
     }
-    for (size_t offset = 0; ks_setting_next(setting, &offset, &other);) {
-        int order = ks_str_compare(name_of(other), name);
+    for (size_t offset = 0; ks_word_list_next(setting->text, &offset, &other);) {
+        int order = ks_str_compare(other.name, word.name);
         if (order >= 0 && !is_in) {
             is_in = true;
-            if (!append(&out, word)) {
+            if (!append(&out, text)) {
                 return false;
             }
         }
-        if (order != 0 && !append(&out, other)) {
+        if (order != 0 && !append(&out, other.text)) {
             return false;
         }
     }
-    if (!is_in && !append(&out, word)) {
+    if (!is_in && !append(&out, text)) {
         return false;
     }
     *setting = out;

@@ -4,7 +4,7 @@
 
 #include <kscope/kscope_tuning.h>
 
-#include "base/str.h"
+#include "base/word_list.h"
 
 struct ks_setting {
     char text[KS_TUNING_SETTING_SIZE];
@@ -17,8 +17,6 @@ bool ks_setting_get(const struct ks_setting *setting, const char *name,
  * gets too long or the word is none: letters, digits and . _ - on both sides. */
 bool ks_setting_set(struct ks_setting *setting, const char *name, const char *value);
 /* The same with the word "name=value". */
-bool ks_setting_set_word(struct ks_setting *setting, struct ks_str word);
-/* The word behind `*offset`, which moves on; false after the last one. */
-bool ks_setting_next(const struct ks_setting *setting, size_t *offset, struct ks_str *word);
+bool ks_setting_set_word(struct ks_setting *setting, struct ks_str text);
 
 #endif

@@ -62,8 +62,9 @@ struct ks_tuning {
     size_t try_count;
     struct ks_tuning_left left[KS_TUNING_LEFT_MAX];
     size_t left_count;
+    char base[KS_TUNING_SETTING_SIZE];    /* what it began with; "": the script as it is */
     char setting[KS_TUNING_SETTING_SIZE]; /* what was kept: "workers=4,precision=bf16"; or "" */
-    struct ks_tuning_try whole;           /* all that was kept, beside the script as it is */
+    struct ks_tuning_try whole;           /* all that was kept, beside `base` */
     enum ks_tuning_end end;
     double seconds;
     size_t processes; /* that were started */
@@ -89,6 +90,11 @@ KS_API KS_MUST_CHECK enum ks_status ks_tuning_write(const struct ks_tuning *tuni
                                                     struct ks_err *err);
 /* "kept", "not_faster", "wrong", "failed", "refused". */
 KS_API const char *ks_tuning_fate_name(enum ks_tuning_fate fate);
+/* "done", "out_of_time", "interrupted". */
+KS_API const char *ks_tuning_end_name(enum ks_tuning_end end);
+/* What is to be used: the setting, but the base where all changes together were not better than it,
+ * or wrong. The setting, too, when the comparison was interrupted. */
+KS_API const char *ks_tuning_proven(const struct ks_tuning *tuning);
 /* Reads the file of KS_TUNING_APPLY: its words with commas between them. KS_ERR_FORMAT names the
  * line that is none. */
 KS_API KS_MUST_CHECK enum ks_status ks_tuning_read_apply(const char *path,

@@ -122,7 +122,7 @@ def row_of(options, program):
     row = {"program": program.name, "what": what}
     document = tune(options, program, what)
     whole = document["whole"]
-    is_kept = bool(document["setting"]) and whole["speedup"] is not None
+    is_kept = whole["fate"] == "kept"
     kinds = ("--bad", "--good", "tuned") if is_kept else ("--bad", "--good")
     times = times_ms(options, program, steps, kinds)
     bad_ms, good_ms = times["--bad"], times["--good"]
@@ -133,7 +133,7 @@ def row_of(options, program):
         "gain": 1 - good_ms / bad_ms,
         "tuned_gain": 1 - times.get("tuned", bad_ms) / bad_ms,
         "told_gain": 1 - 1 / whole["speedup"]["value"] if is_kept else 0.0,
-        "setting": document["setting"],
+        "setting": document["setting"] if is_kept else {},
         "tries": document["tries"],
         "seconds": document["seconds"],
     }

@@ -57,7 +57,8 @@ static void fill(struct ks_tuning *tuning)
         .is_deterministic = true,
         .try_count = 2,
         .left_count = 2,
-        .setting = "precision=bf16,workers=4",
+        .base = "pin=1",
+        .setting = "pin=1,precision=bf16,workers=4",
         .end = KS_TUNING_OUT_OF_TIME,
         .seconds = 12.5,
         .processes = 7,
@@ -101,7 +102,60 @@ static void test_there_and_back(void **state)
     assert_int_equal(first.len, second.len);
     assert_memory_equal(first.bytes, second.bytes, first.len);
     assert_string_equal(got->setting, tuning.setting);
+    assert_string_equal(got->base, tuning.base);
     assert_int_equal(got->tries[1].fate, KS_TUNING_WRONG);
+    ks_arena_release(&arena);
+}
+
+/* Words of the document are found again by the names that they are written by. */
+static void test_each_word_comes_back(void **state)
+{
+    (void)state;
+    static struct ks_tuning tuning;
+    struct ks_tuning *got = NULL;
+    struct ks_arena arena;
+    ks_arena_init(&arena);
+    tuning.try_count = KS_TUNING_TRIES_MAX;
+    for (size_t i = 0; i < KS_TUNING_TRIES_MAX; i++) {
+        struct ks_tuning_try *try = &tuning.tries[i];
+        snprintf(try->change, sizeof(try->change), "entry.gain=%zu", i);
+        try->fate = (enum ks_tuning_fate)(i % (KS_TUNING_REFUSED + 1));
+        try->verdict = (enum ks_trial_verdict)(i % (KS_TRIAL_SLOWER + 1));
+        try->rounds = i + 1;
+    }
+    for (int end = KS_TUNING_DONE; end <= KS_TUNING_INTERRUPTED; end++) {
+        tuning.end = (enum ks_tuning_end)end;
+        write_document(&tuning, &first);
+        put(first.bytes, first.len);
+        assert_int_equal(ks_tuning_file_read(folder, &arena, &got), KS_OK);
+        assert_int_equal(got->end, end);
+    }
+    assert_int_equal(got->try_count, KS_TUNING_TRIES_MAX);
+    for (size_t i = 0; i < KS_TUNING_TRIES_MAX; i++) {
+        assert_string_equal(got->tries[i].change, tuning.tries[i].change);
+        assert_int_equal(got->tries[i].fate, tuning.tries[i].fate);
+        assert_int_equal(got->tries[i].verdict, tuning.tries[i].verdict);
+    }
+    ks_arena_release(&arena);
+}
+
+static void test_more_tries_than_there_is_room_for(void **state)
+{
+    (void)state;
+    struct ks_tuning *got = NULL;
+    struct ks_arena arena;
+    ks_arena_init(&arena);
+    size_t len = (size_t)snprintf(first.bytes, BYTES_MAX,
+                                  "{\"schema\": \"kinetoscope.tune/1\", \"tries\": [{}");
+    for (size_t i = 0; i < 2 * (size_t)KS_TUNING_TRIES_MAX; i++) {
+        len += (size_t)snprintf(first.bytes + len, BYTES_MAX - len, ", {\"change\": \"a=%zu\"}", i);
+    }
+    len += (size_t)snprintf(first.bytes + len, BYTES_MAX - len, "], \"seconds\": 2.5}");
+    put(first.bytes, len);
+    assert_int_equal(ks_tuning_file_read(folder, &arena, &got), KS_OK);
+    assert_int_equal(got->try_count, KS_TUNING_TRIES_MAX);
+    assert_string_equal(got->tries[KS_TUNING_TRIES_MAX - 1].change, "a=62");
+    assert_true(got->seconds == 2.5);
     ks_arena_release(&arena);
 }
 
@@ -174,6 +228,8 @@ int main(void)
     snprintf(path, sizeof(path), "%s/%s", folder, KS_TUNING_FILE_NAME);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_each_word_comes_back),
+        cmocka_unit_test(test_more_tries_than_there_is_room_for),
         cmocka_unit_test(test_cut_documents_are_none),
         cmocka_unit_test(test_odd_values_are_taken_for_none),
         cmocka_unit_test(test_other_documents_are_none),
