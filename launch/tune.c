@@ -35,6 +35,8 @@ enum {
 };
 
 static const int64_t SECOND_NS = 1000000000;
+/* Half of the interval of what is told at the end. */
+static const double WHOLE_PRECISION = 0.05;
 static const double PROMISING_RATIO = 0.95;
 /* Memory of a GPU that is worth a change that costs no time. */
 static const double SMALLER_SHARE = 0.1;
@@ -328,6 +330,11 @@ static enum ks_status begin_original(struct tuner *tuner, struct ks_err *err)
     KS_TRY(start(tuner, tuner->original, "original", &tuner->base, &event, err));
     if (event != KS_TUNE_BLOCK || ks_script_facts_number(&tuner->original->facts, "ranks") > 1) {
         return refuse(tuner, event, err);
+    }
+    if (tuner->original->refused[0]) { /* else all that is tried on top would look refused */
+        return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                       "Cannot tune: the setting that you gave cannot be applied, %.200s",
+                       tuner->original->refused);
     }
     tuner->facts = tuner->original->facts;
     snprintf(tuner->tuning->torch, sizeof(tuner->tuning->torch), "%.60s",
@@ -634,6 +641,7 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
         limits.budget_ns =
             WHOLE_SECONDS_MIN * SECOND_NS; /* what all was for, also when time is up */
     }
+    limits.precision = WHOLE_PRECISION; /* the number that is told */
     KS_TRY(time_two(tuner, tuner->original, tuner->best, limits, whole, &outcome, err));
     if (outcome != KS_TUNE_TIMED) {
         tuning->end = outcome == KS_TUNE_STOPPED ? KS_TUNING_INTERRUPTED : tuning->end;

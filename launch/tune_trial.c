@@ -237,7 +237,8 @@ enum ks_status ks_tune_trial(struct ks_tune_process *a, struct ks_tune_process *
     struct ks_trial_options options = {.variant_count = 2,
                                        .budget_ns = is_apart ? 0 : limits->budget_ns,
                                        .rounds_max = is_apart ? ROUNDS_APART : limits->rounds_max,
-                                       .tolerance = TOLERANCE};
+                                       .tolerance = TOLERANCE,
+                                       .precision = limits->precision};
     renew_drifted(a);
     renew_drifted(b);
     struct side sides[2] = {{.process = a}, {.process = b}};

@@ -15,6 +15,7 @@ enum ks_tune_outcome {
 struct ks_tune_limits {
     int64_t budget_ns;
     uint32_t rounds_max;
+    double precision; /* 0, or how precise the ratio is to be: struct ks_trial_options */
     bool is_apart; /* the two are never there at once: all blocks of one, then all of the other */
 };
 

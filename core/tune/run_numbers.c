@@ -49,6 +49,26 @@ static double distance(double before, double after, double scale)
     return is_same ? 0.0 : (double)INFINITY;
 }
 
+/* There is no norm below 0: so the hook tells of a step without one. */
+static bool is_left_out(enum ks_number_kind kind, double value)
+{
+    return kind == KS_NUMBER_NORM && isinf(value) && value < 0.0;
+}
+
+static void take_worst(struct ks_numbers_difference *worst, enum ks_number_kind kind, size_t step,
+                       double before, double after, double scale)
+{
+    double weight = kind == KS_NUMBER_NORM ? NORM_WEIGHT : 1.0;
+    double far = distance(before, after, scale) * weight;
+    if (isnan(worst->value) || far > worst->value) {
+        worst->value = far;
+        worst->kind = kind;
+        worst->step = step;
+        worst->before = before;
+        worst->after = after;
+    }
+}
+
 struct ks_numbers_difference ks_run_numbers_compare(const struct ks_run_numbers *before,
                                                     const struct ks_run_numbers *after)
 {
@@ -56,26 +76,23 @@ struct ks_numbers_difference ks_run_numbers_compare(const struct ks_run_numbers 
     for (int k = 0; k < KS_NUMBER_KIND_COUNT; k++) {
         enum ks_number_kind kind = (enum ks_number_kind)k;
         size_t count = pairs(before, after, kind);
+        size_t compared = 0;
         double scale = scale_of(before->values[kind], count);
-        if (before->counts[kind] > 0 && after->counts[kind] == 0) {
+        for (size_t i = 0; i < count; i++) {
+            double a = before->values[kind][i];
+            double b = after->values[kind][i];
+            if (!is_left_out(kind, a) && !is_left_out(kind, b)) {
+                take_worst(&worst, kind, i, a, b, scale);
+                compared++;
+            }
+        }
+        if (before->counts[kind] > 0 && compared == 0) {
             worst.value = (double)INFINITY;
             worst.kind = kind;
             worst.is_missing = true;
             return worst;
         }
-        for (size_t i = 0; i < count; i++) {
-            double a = before->values[kind][i];
-            double b = after->values[kind][i];
-            double far = distance(a, b, scale) * (kind == KS_NUMBER_NORM ? NORM_WEIGHT : 1.0);
-            if (isnan(worst.value) || far > worst.value) {
-                worst.value = far;
-                worst.kind = kind;
-                worst.step = i;
-                worst.before = a;
-                worst.after = b;
-            }
-        }
-        worst.compared += count;
+        worst.compared += compared;
     }
     return worst;
 }

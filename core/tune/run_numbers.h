@@ -3,6 +3,7 @@
  * Three lists: losses, norms of gradients, and sums of outputs of a script without losses. The
  * difference of two lists is the largest distance of two numbers at the same place, over the root
  * mean square of the baseline's list: a loss that nearly vanishes would make any rounding large.
+ * The norm of a step that a loss scale left out is minus infinity, and held against nothing.
  * Only the first numbers count: later ones drift apart in any two runs that round differently. */
 #ifndef KS_TUNE_RUN_NUMBERS_H
 #define KS_TUNE_RUN_NUMBERS_H

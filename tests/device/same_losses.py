@@ -30,7 +30,7 @@ def train(device):
         nn.Conv2d(3, 16, 3, padding=1),
         nn.BatchNorm2d(16),
         nn.ReLU(),
-        nn.AdaptiveAvgPool2d(8),
+        nn.AvgPool2d(4),
         nn.Flatten(),
         nn.Dropout(0.2),
         nn.Linear(16 * 64, 10),

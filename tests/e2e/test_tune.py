@@ -53,7 +53,7 @@ FAULTY = """
 
     torch.optim.SGD.add_param_group = add_unfused
     model = Model()
-    optimizer = torch.optim.SGD(list(model.parameters()), lr=1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     wait_ms, scale = entry("wait", 20, 4, exact=False), entry("scale", 1.0, 1.001)
     for _ in range(20000):
         time.sleep(wait_ms / 1e3)
@@ -351,6 +351,17 @@ def test_values_that_there_are_not_are_refused(tmp_path):
         done = kscope(tmp_path, *words, "--tuned", "bad.conf", "script.py")
         assert done.returncode == 3, done.stderr
         assert "line=2" in done.stderr and "allowed: 0, a number from 1 on" in done.stderr
+
+
+def test_a_setting_to_begin_with_that_cannot_be_applied_is_told(tmp_path):
+    (tmp_path / "given.conf").write_text("precision=bf16\n")
+    own = "model = torch.nn.Linear(8, 1)\n    forward = model.forward\n"
+    own += "    model.forward = lambda x: forward(x)"
+    script = STARVED.replace("STEPS", "5000").replace("model = torch.nn.Linear(8, 1)", own)
+    words = ["tune", "--no-advice", "--tuned", "given.conf", write(tmp_path, script)]
+    done = kscope(tmp_path, *words)
+    assert done.returncode == 3, done.stderr
+    assert "the setting that you gave cannot be applied, precision" in done.stderr
 
 
 @pytest.mark.parametrize("line", ["the script as it is", "the same again: "])

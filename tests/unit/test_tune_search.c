@@ -466,6 +466,23 @@ static void test_norms_count_a_quarter(void **state)
     assert_true(isinf(compare_kinds(KS_NUMBER_NORM, KS_NUMBER_NORM, (double)NAN).value));
 }
 
+static void test_norms_of_steps_left_out_are_held_against_nothing(void **state)
+{
+    (void)state;
+    struct ks_run_numbers plain = {0};
+    struct ks_run_numbers scaled = {0};
+    for (int i = 0; i < 3; i++) {
+        ks_run_numbers_add(&plain, KS_NUMBER_NORM, 2.0 + i);
+        ks_run_numbers_add(&scaled, KS_NUMBER_NORM, i == 0 ? (double)-INFINITY : 2.0 + i);
+    }
+    struct ks_numbers_difference some = ks_run_numbers_compare(&plain, &scaled);
+    assert_true(some.value == 0.0 && some.compared == 2);
+    struct ks_run_numbers none = {0};
+    ks_run_numbers_add(&none, KS_NUMBER_NORM, (double)-INFINITY);
+    struct ks_numbers_difference all = ks_run_numbers_compare(&plain, &none);
+    assert_true(isinf(all.value) && all.is_missing && all.kind == KS_NUMBER_NORM);
+}
+
 static void test_missing_numbers_are_a_difference(void **state)
 {
     (void)state;
@@ -561,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_numbers_compare),
         cmocka_unit_test(test_norms_count_a_quarter),
         cmocka_unit_test(test_missing_numbers_are_a_difference),
+        cmocka_unit_test(test_norms_of_steps_left_out_are_held_against_nothing),
         cmocka_unit_test(test_each_change_has_its_tolerance),
         cmocka_unit_test(test_each_word_changes_as_much),
         cmocka_unit_test(test_tolerance_is_the_widest),
