@@ -1,9 +1,9 @@
 """Activation checkpointing of named modules: what their forward keeps is made again in backward."""
 
-import types
-
 import torch
 from torch.utils.checkpoint import checkpoint
+
+from kinetoscope.tune.covered_method import cover, uncover
 
 BLOCKS_MIN = 2
 
@@ -39,22 +39,20 @@ def kind_of(block):
 def put_on(model, names):
     """Checkpoints the modules of a model that have these names, while gradients are needed."""
     for name in names:
-        module = model.get_submodule(name)
-        module.forward = types.MethodType(forward, module)
+        cover(model.get_submodule(name), "forward", _forward)
 
 
 def take_off(model, names):
     """Undoes put_on."""
     for name in names:
-        vars(model.get_submodule(name)).pop("forward", None)
+        uncover(model.get_submodule(name), "forward")
 
 
-def forward(self, *args, **kwargs):
-    """In place of a module's forward. Has its name, so that a pickled model finds its own again."""
-    plain = type(self).forward
-    if not (self.training and torch.is_grad_enabled()):
-        return plain(self, *args, **kwargs)
-    return checkpoint(plain, self, *args, use_reentrant=False, **kwargs)
+def _forward(module, forward, *args, **kwargs):
+    """Around a module's forward."""
+    if not (module.training and torch.is_grad_enabled()):
+        return forward(*args, **kwargs)
+    return checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
 
 def code(names):

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from kinetoscope.torch.tensor_tree import mapped
 from kinetoscope.tune import checkpointing, quantization
+from kinetoscope.tune.tf32_switch import tf32
 
 HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 BACKENDS = {
@@ -75,7 +77,7 @@ class Setting:
 
     def change_inputs(self, inputs):
         """Images go into a model in channels_last as such; everything else as it is."""
-        return _as_channels_last(inputs) if self.channels_last else inputs
+        return mapped(_as_channels_last, inputs) if self.channels_last else inputs
 
     def compiled(self, model):
         """What is called in place of the model."""
@@ -91,7 +93,7 @@ class Setting:
                 stack.callback(torch.set_num_threads, torch.get_num_threads())
                 torch.set_num_threads(self.threads)
             if self.precision in ("float32", "tf32"):
-                stack.enter_context(_tf32(self.precision == "tf32"))
+                stack.enter_context(tf32(self.precision == "tf32"))
             if self.attention is not None:
                 stack.enter_context(_attention_by(self.attention))
             yield
@@ -144,27 +146,9 @@ class Setting:
         return lines
 
 
-def _as_channels_last(value):
-    if isinstance(value, torch.Tensor):
-        is_image = value.dim() == 4 and value.is_floating_point()
-        return value.contiguous(memory_format=torch.channels_last) if is_image else value
-    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
-        return type(value)(map(_as_channels_last, value))
-    if isinstance(value, dict):
-        return {key: _as_channels_last(item) for key, item in value.items()}
-    return value
-
-
-@contextlib.contextmanager
-def _tf32(is_on):
-    matmul, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("high" if is_on else "highest")
-    torch.backends.cudnn.allow_tf32 = is_on
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(matmul)
-        torch.backends.cudnn.allow_tf32 = cudnn
+def _as_channels_last(tensor):
+    is_image = tensor.dim() == 4 and tensor.is_floating_point()
+    return tensor.contiguous(memory_format=torch.channels_last) if is_image else tensor
 
 
 def _attention_by(name):

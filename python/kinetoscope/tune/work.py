@@ -6,10 +6,11 @@ import inspect
 
 import torch
 
-from kinetoscope.torch.tensor_tree import move, tensors_of
+from kinetoscope.torch.tensor_tree import mapped, move, tensors_of
 from kinetoscope.torch.torch_profiler import call_model
 from kinetoscope.torch.training_pipeline import NONE, loss_of, split_batch
 from kinetoscope.tune.agreement import Outcome
+from kinetoscope.tune.model_copy import copied, refuse_wrapped
 from kinetoscope.tune.setting import Setting
 from kinetoscope.tune.stopwatch import device_of
 
@@ -17,16 +18,15 @@ SEED = 20_260_101
 SCALE_FIRST, SCALE_LAST = 2.0**16, 2.0**-4
 SGD_RATE = 1e-3
 NUDGE = 2.0**-22
-_WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
 
 
 class Work:
     """A copy of the model, on the device of the model, and batches for it.
 
     batches: [(inputs, target or None)]. Training when `is_training` (default: the model is in
-    training mode and has parameters to train), else inference without gradients. The program's
-    model and optimizer are left alone. TypeError: no module, or one that cannot be copied;
-    ValueError: no batch, or a model of several processes.
+    training mode and has parameters to train), else inference without gradients; where that is
+    asked for, in evaluation mode. The program's model and optimizer are left alone. TypeError: no
+    module, or one that cannot be copied; ValueError: no batch, or a model of several processes.
     """
 
     def __init__(self, model, batches, loss_fn=None, optimizer=None, is_training=None):
@@ -38,6 +38,8 @@ class Work:
         self._optimizer = optimizer
         can_train = any(p.requires_grad for p in model.parameters())
         self.is_training = can_train and (model.training if is_training is None else is_training)
+        if is_training is not None and not is_training:
+            self.model.eval()
         self.batches = [tuple(move(part, self.device) for part in batch) for batch in batches]
         self._kept = _keep(self.model)
         self.check_mode = None  # of MODES; found by the first one that checks
@@ -65,26 +67,11 @@ class Work:
 def _check(model, batches, loss_fn):
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"not a torch.nn.Module: {type(model).__name__}")
-    if type(model).__name__ in _WRAPPERS:
-        raise ValueError(
-            f"processes of a {type(model).__name__} must do the same, and timing decides in each "
-            "by itself: tune the module before it is wrapped"
-        )
+    refuse_wrapped(model)
     if loss_fn is not None and not callable(loss_fn):
         raise TypeError(f"loss_fn cannot be called: {type(loss_fn).__name__}")
     if not batches:
         raise ValueError("there is no batch to try a model with")
-
-
-def copied(model):
-    """A deep copy. TypeError says why there is none."""
-    try:
-        return copy.deepcopy(model)
-    except Exception as failure:
-        reason = f"{type(failure).__name__}: {failure}"
-        raise TypeError(
-            f"this model cannot be copied, and nothing is tried on the original: {reason}"
-        ) from failure
 
 
 def as_batch(inputs, target=None):
@@ -324,7 +311,8 @@ class Runner:
         kept = self.batches[number]
         self.restore()
         try:
-            self.batches[number] = (_nudged(kept[0], generator), kept[1])
+            nudged = mapped(lambda tensor: _nudge(tensor, generator), kept[0])
+            self.batches[number] = (nudged, kept[1])
             originals = self._kept
             self._kept = [(t, _nudge(value, generator)) for t, value in originals]
             return self.outcome(mode, number=number)
@@ -382,16 +370,6 @@ def _train(loss, optimizer, scaler):
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
-
-
-def _nudged(value, generator):
-    if isinstance(value, torch.Tensor):
-        return _nudge(value, generator)
-    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
-        return type(value)(_nudged(item, generator) for item in value)
-    if hasattr(value, "keys") and hasattr(value, "items"):
-        return {key: _nudged(item, generator) for key, item in value.items()}
-    return value
 
 
 def _nudge(tensor, generator):
