@@ -2,10 +2,12 @@
 
 import dataclasses
 import itertools
+import math
 from dataclasses import dataclass, field
 
 import torch
 
+CANNOT = "{} of the model as it is has no number in it, and cannot be compared"
 MISSED_SHARE = 1e-4  # of all gradients: a smaller one may be zero elsewhere
 
 
@@ -55,12 +57,14 @@ class Outcome:
 @dataclass(frozen=True)
 class Agreement:
     """`reason`: None, or why the results are not the same. `error`: largest relative error of an
-    output, None when it cannot be said."""
+    output, None when it cannot be said. `is_unknown`: nothing can be said, since those of the right
+    one are NaN."""
 
     error: float | None
     reason: str | None = None
     gradient_error: float | None = None
     is_overflow: bool = False
+    is_unknown: bool = False
 
 
 def compare_outcomes(right, other, tolerance, noise=0.0):
@@ -72,6 +76,12 @@ def compare_outcomes(right, other, tolerance, noise=0.0):
     reason = _not_finite(right, other)
     if reason is not None:
         return Agreement(None, reason, is_overflow=True)
+    reason = _elsewhere(right, other)
+    if reason is not None:
+        return Agreement(None, reason)
+    unknown = nan_parts(right, is_whole=True)
+    if unknown:
+        return Agreement(None, CANNOT.format(unknown[0]), is_unknown=True)
     error, worst = _largest(right.outputs, other.outputs)
     limit = max(tolerance.outputs, 4 * noise)
     if error > limit:
@@ -122,6 +132,29 @@ def _not_finite(right, other):
     return None
 
 
+def _elsewhere(right, other):
+    """Where only the right one is NaN or infinite, or the other one in another way."""
+    for (kind, name, expected), (*_, found) in zip(_parts(right), _parts(other), strict=True):
+        if not expected.is_floating_point():
+            continue
+        is_same = torch.where(expected.isnan(), found.isnan(), found == expected)
+        count = int((~expected.isfinite() & ~is_same).sum())
+        if count > 0:
+            return f"{kind} {name} has other values in {count} places that are not finite"
+    return None
+
+
+def nan_parts(outcome, is_whole=False):
+    """Names of what has NaN in it, or with is_whole nothing but what is not finite, some of it
+    NaN."""
+    names = []
+    for kind, name, tensor in _parts(outcome):
+        if tensor.is_floating_point() and bool(tensor.isnan().any()):
+            if not (is_whole and bool(tensor.isfinite().any())):
+                names.append(f"{kind} {name}")
+    return names
+
+
 def _largest(right, other):
     """(largest relative error, name of the tensor that has it)"""
     worst = (0.0, None)
@@ -136,11 +169,17 @@ def _error_of(expected, found):
         return 0.0
     if not expected.is_floating_point():
         return float((expected != found).float().mean())
-    # What is infinite or NaN in both, as in a mask, is no difference.
-    gap = torch.where(expected.isfinite(), found - expected, 0.0)
-    size = _norm(torch.where(expected.isfinite(), expected, 0.0))
-    distance = _norm(gap)
-    return 0.0 if distance == 0 else distance / max(size, 1e-30)
+    distance = _distance(expected, found)
+    return 0.0 if distance == 0 else distance / max(_size(expected), 1e-30)
+
+
+def _distance(expected, found):
+    """What is infinite or NaN in both, as in a mask, is no difference."""
+    return _norm(torch.where(expected.isfinite(), found - expected, 0.0))
+
+
+def _size(tensor):
+    return _norm(torch.where(tensor.isfinite(), tensor, 0.0))
 
 
 def _norm(tensor):
@@ -153,11 +192,11 @@ def _gradient_error(right, other):
     missing altogether counts in full."""
     if not right:
         return None, None
-    norms = [_norm(gradient) for _, gradient in right]
+    norms = [_size(gradient) for _, gradient in right]
     whole = _length(norms)
     gaps = []
     for (name, expected), (_, found), norm in zip(right, other, norms, strict=True):
-        gaps.append(_norm(found - expected))
+        gaps.append(_distance(expected, found))
         if norm > MISSED_SHARE * whole and not bool(found.any()):
             return 1.0, name
     worst = max(range(len(gaps)), key=gaps.__getitem__)
@@ -170,12 +209,25 @@ def _length(norms):
 
 def compare_losses(right, other, tolerance, spread=0.0):
     """None, or why two trainings are not the same. `spread`: how far losses of the right one are
-    apart when its random numbers are others; twice of it is fine."""
+    apart when its random numbers are others; twice of it is fine. Behind a loss that is NaN or
+    infinite in both, nothing is compared."""
     limit = tolerance.losses * max(abs(right[0]), 1e-12) + 2 * spread
     for step, (expected, found) in enumerate(zip(right, other, strict=True)):
-        if found != found or abs(found - expected) > limit:
-            return (
-                f"the loss of step {step + 1} is {found:.6g} in place of {expected:.6g}, "
-                f"farther than {limit:.2g}"
-            )
+        if not math.isfinite(expected):
+            is_same = math.isnan(found) if math.isnan(expected) else found == expected
+            return None if is_same else _other_loss(step, expected, found, 0.0)
+        if not abs(found - expected) <= limit:
+            return _other_loss(step, expected, found, limit)
     return None
+
+
+def _other_loss(step, expected, found, limit):
+    return (
+        f"the loss of step {step + 1} is {found:.6g} in place of {expected:.6g}, "
+        f"farther than {limit:.2g}"
+    )
+
+
+def finite_count(losses):
+    """How many there are before the first that is NaN or infinite."""
+    return next((n for n, loss in enumerate(losses) if not math.isfinite(loss)), len(losses))

@@ -46,7 +46,7 @@ def sweep_checkpointing(
     for row in result.rows:
         _add_saving(row, result.rows[0])
     best = _choose(result.rows, bytes_max)
-    return SweepResult(result.kind, result.rows, best, best["code"] if best else ())
+    return SweepResult(result.kind, result.rows, best, best["code"] if best else (), result.notes)
 
 
 def _choices(model, names):

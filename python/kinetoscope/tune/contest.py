@@ -3,6 +3,7 @@ turn. What is wrong, or does not run, is out before anything is timed."""
 
 import contextlib
 import importlib
+import math
 from time import perf_counter_ns
 
 import torch
@@ -69,10 +70,12 @@ class Contest:
             again = self._reference.outcome(self.work.check_mode)
             self._noise = _distance(self._right, again)
             other = self._reference.outcome(self.work.check_mode, OTHER_SEED)
-            if _distance(self._right, other) <= 4 * self._noise + 1e-6:
+            distance = _distance(self._right, other)
+            self._noise = self._noise or 0.0
+            if distance is not None and distance <= 4 * self._noise + 1e-6:
                 break
         rounded = self._reference.rounded_outcome(self.work.check_mode)
-        self._noise = max(self._noise, _distance(self._right, rounded))
+        self._noise = max(self._noise, _distance(self._right, rounded) or 0.0)
         self._losses, self._spread = self._learn_losses()
 
     def _learn_losses(self):
@@ -82,9 +85,25 @@ class Contest:
         count = self._affordable_steps()
         losses = self._reference.losses(count)
         others = self._reference.losses(count, OTHER_SEED)
-        gaps = [abs(a - b) for a, b in zip(losses, others, strict=True)]
-        is_finite = all(loss == loss and abs(loss) != float("inf") for loss in losses)
-        return (losses, max(gaps)) if is_finite else (None, 0.0)
+        gaps = (abs(a - b) for a, b in zip(losses, others, strict=True))
+        return losses, max((gap for gap in gaps if math.isfinite(gap)), default=0.0)
+
+    @property
+    def right(self):
+        """The Outcome of the model as it is."""
+        return self._right
+
+    def notes(self):
+        """What of the model as it is could not be compared with anything."""
+        notes = [
+            f"{name} of the model as it is has NaN in places, which are not compared"
+            for name in agreement.nan_parts(self._right)
+        ]
+        count = agreement.finite_count(self._losses or ())
+        if self._losses and count < len(self._losses):
+            where = f"losses of the model as it is are not finite from step {count + 1} on"
+            notes.append(f"{where}: only those before it are compared")
+        return notes
 
     def _affordable_steps(self):
         """Slow steps are compared over fewer of them, three at least."""
@@ -153,6 +172,12 @@ class Contest:
         outcome = runner.outcome(self.work.check_mode)
         told = agreement.compare_outcomes(self._right, outcome, tolerance, self._noise)
         row["error"], reason = told.error, told.reason
+        if told.is_unknown:
+            # Of the model as it is there is nothing to prove.
+            is_itself = runner.setting == AS_IT_IS
+            row["verdict"] = "baseline" if is_itself else "not_compared"
+            row["reason"] = None if is_itself else reason
+            return
         if told.is_overflow:
             name = runner.first_overflow(self.work.check_mode)
             reason += f", first those of the module {name}" if name else ""
@@ -240,6 +265,7 @@ class Contest:
 
     def result(self, kind, best, notes=()):
         """A SweepResult of all rows."""
+        notes = [*notes, *self.notes()]
         return SweepResult(kind, self.rows, best, best["code"] if best else (), notes)
 
 
@@ -302,9 +328,10 @@ def reason_of(failure):
 
 
 def _distance(right, other):
+    """None where they cannot be compared."""
     told = agreement.compare_outcomes(right, other, agreement.Tolerance(1e9, 1e9, 1e9))
     errors = [e for e in (told.error, told.gradient_error) if e is not None]
-    return max(errors, default=0.0)
+    return max(errors, default=None)
 
 
 @contextlib.contextmanager

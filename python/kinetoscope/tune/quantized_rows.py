@@ -8,12 +8,10 @@ from kinetoscope.tune.work import SEED
 def add_quality(contest, score):
     """Columns size_bytes, agreement and score of all that take part; its model's size counts as
     that of the parameters where they are packed away."""
-    expected = None
     for runner, row in contest.entries():
         output = runner.outcome(contest.work.check_mode, SEED).outputs
-        expected = output if expected is None else expected
         row["size_bytes"] = quantization.saved_bytes(runner.model)
-        row["agreement"] = _same_choice(expected, output)
+        row["agreement"] = _same_choice(contest.right.outputs, output)
         row["score"] = None if score is None else float(score(runner.step()))
         if row["peak_bytes"] is not None and row["size_bytes"] is not None:
             known = stopwatch.bytes_of(runner.model)
@@ -32,6 +30,7 @@ def _same_choice(expected, output):
 def choose_smallest(result):
     """The result with the smallest of those that are right and not slower as its best."""
     fine = ("baseline", "faster", "no_difference")
-    rows = [r for r in result.rows if r["verdict"] in fine and r["size_bytes"] is not None]
+    rows = [r for r in result.rows if r["verdict"] in fine and r.get("size_bytes") is not None]
     best = min(rows, key=lambda row: row["size_bytes"], default=result.best_row)
-    return SweepResult(result.kind, result.rows, best, best["code"], result.notes)
+    code = () if best is None else best["code"]
+    return SweepResult(result.kind, result.rows, best, code, result.notes)
