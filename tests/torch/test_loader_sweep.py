@@ -131,3 +131,232 @@ def test_what_gives_no_samples_is_refused(sweep):
         sweep(7)
     with pytest.raises(ValueError, match="no config"):
         sweep(Samples(8), [])
+
+
+# -------------------------------------------------------------------- streams that end
+
+
+class Once(IterableDataset):
+    """A stream that can be read one time, and no more."""
+
+    def __init__(self, count):
+        self.left = iter(torch.arange(float(count)))
+
+    def __iter__(self):
+        return self.left
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DataLoader(Samples(0), 4),
+        lambda: DataLoader(Samples(3), 4, drop_last=True),
+        lambda: DataLoader(Once(0), 4),
+        lambda: DataLoader(Once(24), 4),
+        lambda: Once(9),
+        lambda: Samples(0),
+    ],
+)
+def test_what_ends_is_refused(sweep, make):
+    with pytest.raises(ValueError, match="gives no batch"):
+        sweep(make(), seconds=0.2)
+    with pytest.raises(ValueError, match="gives no batch"):
+        sweep(make(), [{"batch_size": 4}, {"batch_size": 4, "timeout": 0}], seconds=0.2)
+
+
+def test_a_setting_that_gives_nothing_fails_alone(sweep):
+    configs = [{"batch_size": 4}, {"batch_size": 64, "drop_last": True}]
+    result = sweep(Samples(32), configs, seconds=0.2)
+    assert result.best == configs[0]
+    assert (result.rows[1]["verdict"], result.rows[1]["reason"]) == ("failed", "it gives no batch")
+
+
+# -------------------------------------------------------------------- random numbers
+
+
+class Own(torch.utils.data.Dataset):
+    """Draws from a generator of its own."""
+
+    def __init__(self, generator):
+        self.generator = generator
+
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        generator = self.generator
+        if isinstance(generator, random.Random):
+            return generator.random()
+        if isinstance(generator, torch.Generator):
+            return torch.rand(2, generator=generator)
+        return generator.random()
+
+
+class Shuffled(torch.utils.data.Sampler):
+    """Of batches, by a generator that has another name."""
+
+    def __init__(self, draw):
+        self.draw = draw
+
+    def __len__(self):
+        return 8
+
+    def __iter__(self):
+        order = torch.randperm(32, generator=self.draw).tolist()
+        return iter([order[at : at + 4] for at in range(0, 32, 4)])
+
+
+def state_of(generator):
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if isinstance(generator, torch.Generator):
+        return generator.get_state().tolist()
+    return str(generator.bit_generator.state)
+
+
+def numpy_generator():
+    return pytest.importorskip("numpy").random.default_rng(7)
+
+
+def torch_generator():
+    return torch.Generator().manual_seed(7)
+
+
+PLAIN = Samples(32)
+SAMPLER = torch.utils.data.RandomSampler
+
+
+@pytest.mark.parametrize(
+    ("make_generator", "call"),
+    [
+        (torch_generator, lambda g, run: run(DataLoader(PLAIN, 4, shuffle=True, generator=g))),
+        (
+            torch_generator,
+            lambda g, run: run(DataLoader(PLAIN, 4, sampler=SAMPLER(PLAIN, generator=g))),
+        ),
+        (torch_generator, lambda g, run: run(DataLoader(PLAIN, batch_sampler=Shuffled(g)))),
+        (torch_generator, lambda g, run: run(DataLoader(Own(g), 4))),
+        (lambda: random.Random(7), lambda g, run: run(DataLoader(Own(g), 4))),
+        (numpy_generator, lambda g, run: run(DataLoader(Own(g), 4))),
+        (torch_generator, lambda g, run: run(torch.utils.data.ConcatDataset([PLAIN, Own(g)]))),
+        (torch_generator, lambda g, run: run(torch.utils.data.Subset(Own(g), range(8)))),
+        (torch_generator, lambda g, run: run(PLAIN, shuffle=True, generator=g)),
+        (torch_generator, lambda g, run: run(PLAIN, sampler=SAMPLER(PLAIN, generator=g))),
+        (torch_generator, lambda g, run: run(PLAIN, [{"shuffle": True, "generator": g}])),
+    ],
+)
+def test_generators_of_the_program_are_as_before(sweep, make_generator, call):
+    generator = make_generator()
+    before = state_of(generator)
+
+    def run(data, configs=None, **options):
+        given = [{"num_workers": 0}, {"num_workers": 0, "pin_memory": False}]
+        if isinstance(data, DataLoader):
+            given = [{}, {"num_workers": 0}]
+        return sweep(data, configs or given, seconds=0.1, **options)
+
+    result = call(generator, run)
+    assert state_of(generator) == before
+    assert all(row["reason"] is None for row in result), result.table()
+
+
+@pytest.mark.parametrize("value", [float, in_worker])
+def test_a_shuffled_loader_is_checked_by_its_values(sweep, value):
+    """Loaders whose generators are in the same state give the same batches."""
+    generator = torch.Generator().manual_seed(7)
+    loader = DataLoader(Samples(32, 0, value), 4, shuffle=True, generator=generator)
+    row = sweep(loader, [{}, {"num_workers": 2}], seconds=0.2).rows[1]
+    assert row["reason"] is None if value is float else "other values" in row["reason"]
+
+
+class Sized(torch.utils.data.Dataset):
+    """Random samples of a size."""
+
+    def __init__(self, size_of, dtype_of=lambda: torch.float32):
+        self.size_of, self.dtype_of = size_of, dtype_of
+
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        return torch.rand(self.size_of()).to(self.dtype_of())
+
+
+def larger_in_worker():
+    return 8 + (get_worker_info() is not None)
+
+
+def of_any_size():
+    return int(torch.randint(4, 400, ()))
+
+
+def double_in_worker():
+    return torch.float32 if get_worker_info() is None else torch.float64
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (Sized(lambda: 8), None),
+        (Sized(larger_in_worker), "(1, 9) in place of torch.float32 (1, 8)"),
+        (Sized(of_any_size), None),
+        (Sized(lambda: 8, double_in_worker), "torch.float64"),
+        (Sized(of_any_size, double_in_worker), "torch.float64"),
+    ],
+)
+def test_random_samples_have_shapes_and_types(sweep, data, reason):
+    configs = [{"batch_size": 1, "num_workers": count} for count in (0, 2)]
+    row = sweep(data, configs, seconds=0.1).rows[1]
+    assert row["reason"] is None if reason is None else reason in row["reason"]
+
+
+# -------------------------------------------------------------------- what a batch takes
+
+
+def variant_of(config, data=None, span=None, step=None):
+    from kinetoscope.tune.loader_timing import LoaderVariant
+
+    common = {"dataset": data or Samples(64)}
+    return LoaderVariant(common, config, step, torch.device("cpu"), span=span)
+
+
+def test_workers_that_persist_start_once(ks):
+    """Others start for each epoch: each batch has its share of that."""
+    passing = variant_of({"batch_size": 4, "num_workers": 2})
+    passing.start_ns = 16_000_000
+    assert passing._start_share() == 1_000_000
+    kept = variant_of({"batch_size": 4, "num_workers": 2, "persistent_workers": True})
+    kept.start_ns = 16_000_000
+    assert kept._start_share() == 0
+
+
+def test_all_settings_are_timed_over_the_same_batches(ks):
+    from kinetoscope.tune.loader_timing import Span
+
+    seen = {}
+    span = Span(4)
+    for workers in (0, 1, 4):
+        taken = seen.setdefault(workers, [])
+        config = {"batch_size": 4, "num_workers": workers}
+        step = lambda batch, taken=taken: taken.append(int(batch[0, 0]))  # noqa: E731
+        variant = variant_of(config, span=span, step=step)
+        variant.settle()
+        taken.clear()
+        variant.time()
+    assert span.skipped == 4 and span.wanted >= 4
+    first = seen[4]
+    assert len(first) > 4 and seen[0][: len(first)] == first == seen[1][: len(first)]
+
+
+def test_short_epochs_and_slow_batches_are_timed_all_the_same(ks):
+    from kinetoscope.tune.loader_timing import Span
+
+    slow = Span(8)
+    slow.settle(3_000_000_000)
+    assert (slow.skipped, slow.wanted) == (1, 1)
+    quick = Span(8)
+    quick.settle(1)
+    assert (quick.skipped, quick.wanted) == (8, 128)
+    for config in ({"num_workers": 0}, {"num_workers": 1}, {"num_workers": 3}):
+        variant = variant_of({"batch_size": 4, **config}, Samples(8), quick)
+        assert variant.time() > 0

@@ -2,10 +2,16 @@
 
 import contextlib
 import copy
+import functools
 import random
 import sys
+import types
 
 import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+PARTS_MAX = 1000  # of a list of data sets or settings; a longer one holds samples
+_NAMES = ("dataset", "sampler", "batch_sampler", "collate_fn", "transform", "transforms")
 
 
 @contextlib.contextmanager
@@ -15,7 +21,7 @@ def kept_state(model, optimizer=None, loader=None):
 
     Costs one copy of parameters, buffers, gradients and the optimizer's state in their own memory.
     """
-    restores = [_keep_tensors(model), _keep_modes(model), _keep_random(loader)]
+    restores = [_keep_tensors(model), _keep_modes(model), keep_random(loader)]
     if optimizer is not None:
         restores.append(_keep_optimizer(optimizer))
     try:
@@ -66,12 +72,14 @@ def _keep_optimizer(optimizer):
     return restore
 
 
-def _keep_random(loader):
+def keep_random(*sources):
+    """A function that puts states of random numbers back to what they are now, as often as it is
+    called; kept_random says which."""
     python, cpu = random.getstate(), torch.get_rng_state()
     gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     numpy = sys.modules.get("numpy")
     of_numpy = numpy.random.get_state() if numpy is not None else None
-    generators = [(g, g.get_state()) for g in _generators(loader)]
+    generators = [_keep_generator(g) for g in _generators(sources)]
 
     def restore():
         random.setstate(python)
@@ -80,23 +88,78 @@ def _keep_random(loader):
             torch.cuda.set_rng_state_all(gpu)
         if of_numpy is not None:
             numpy.random.set_state(of_numpy)
-        for generator, state in generators:
-            generator.set_state(state)
+        for restore_one in generators:
+            restore_one()
 
     return restore
 
 
-def _generators(loader):
-    """Those that a loader and its sampler draw from; usually there are none."""
-    owners = (loader, getattr(loader, "sampler", None))
-    found = (getattr(owner, "generator", None) for owner in owners)
-    return {id(g): g for g in found if isinstance(g, torch.Generator)}.values()
+def _keep_generator(generator):
+    """A function that puts its state back."""
+    if isinstance(generator, random.Random):
+        return functools.partial(generator.setstate, generator.getstate())
+    if hasattr(generator, "bit_generator"):  # of numpy
+        bits = generator.bit_generator
+        return functools.partial(setattr, bits, "state", copy.deepcopy(bits.state))
+    return functools.partial(generator.set_state, generator.get_state())
+
+
+def _generators(sources):
+    """Those that loaders draw from, their samplers, data sets, and what these are made of. A source
+    may also be a mapping of a loader's arguments, or a list of sources."""
+    found, seen, waiting = [], set(), list(sources)
+    while waiting:
+        owner = waiting.pop()
+        if id(owner) in seen:
+            continue
+        seen.add(id(owner))
+        if _is_generator(owner):
+            found.append(owner)
+        else:
+            waiting += _parts_of(owner)
+    return found
+
+
+def _is_generator(value):
+    if isinstance(value, torch.Generator | random.Random):
+        return True
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(
+        value, numpy.random.Generator | numpy.random.RandomState
+    )
+
+
+def _parts_of(owner):
+    if isinstance(owner, dict):
+        return [v for v in owner.values() if _has_parts(v)] if len(owner) <= PARTS_MAX else []
+    if isinstance(owner, list | tuple):
+        is_short = len(owner) <= PARTS_MAX
+        return [v for v in owner if isinstance(v, dict) or _has_parts(v)] if is_short else []
+    if isinstance(owner, types.MethodType):  # a data set's collate_fn
+        return [owner.__self__]
+    own = getattr(owner, "__dict__", None)
+    if not isinstance(own, dict) or isinstance(owner, torch.nn.Module | type | types.ModuleType):
+        return []
+    return [v for name, v in own.items() if name in _NAMES or _may_draw(v)]
+
+
+def _has_parts(value):
+    return _is_generator(value) or (
+        hasattr(value, "__dict__") and not isinstance(value, torch.Tensor)
+    )
+
+
+def _may_draw(value):
+    if isinstance(value, list | tuple):
+        return 0 < len(value) <= PARTS_MAX and _may_draw(value[0])
+    return _is_generator(value) or isinstance(value, DataLoader | Dataset | Sampler)
 
 
 @contextlib.contextmanager
-def kept_random(loader=None):
-    """In the block random numbers may be drawn; after it their states are as before."""
-    restore = _keep_random(loader)
+def kept_random(*sources):
+    """In the block random numbers may be drawn; after it their states are as before, those of the
+    generators of loaders and data sets among the `sources`, too."""
+    restore = keep_random(*sources)
     try:
         yield
     finally:

@@ -1,12 +1,11 @@
 """largest_batch: the largest batch that fits, found by trying; out of memory ends a try alone."""
 
-import gc
-
 import torch
 
 from kinetoscope.torch.state_guard import kept_random
-from kinetoscope.torch.tensor_tree import tensors_of
-from kinetoscope.tune import stopwatch
+from kinetoscope.torch.tensor_tree import mapped, tensors_of
+from kinetoscope.torch.trace_session import is_profiling
+from kinetoscope.tune import free_memory, stopwatch
 from kinetoscope.tune.contest import reason_of
 from kinetoscope.tune.result import SweepResult, empty_row
 from kinetoscope.tune.setting import Setting
@@ -14,6 +13,9 @@ from kinetoscope.tune.work import Runner, Work, as_batch
 
 BATCH_MAX = 65_536
 FREE_SHARE = 0.5  # of the memory that is free, on a CPU, where the kernel ends who takes too much
+_UNMEASURED = (
+    "without the peak of a step nothing would stop the search before the kernel ends this process"
+)
 
 
 def largest_batch(
@@ -36,12 +38,15 @@ def largest_batch(
     towards the last that did, up to batch_max. On a GPU a size fits when torch finds the memory,
     and the peak of the step is within bytes_max, where that is given. On a CPU only bytes_max
     decides (without one half of what is free now), and what by the sizes tried would not fit is
-    not tried.
+    not tried; its memory is what torch's profiler counts, so RuntimeError while the program
+    profiles itself.
 
     Returns a SweepResult whose rows are the sizes tried, in their order, with `samples_per_second`
     of one step, and whose best is {"batch_size"}; None where not even one sample fits.
     """
     work = Work(model, [as_batch(inputs, target)], loss_fn, optimizer, training)
+    if work.device.type != "cuda" and is_profiling():
+        raise RuntimeError(f"a profiler of the program records, and {_UNMEASURED}")
     search = _Search(work, setting or Setting(), bytes_max)
     with kept_random(), stopwatch.quick_collections():
         try:
@@ -63,7 +68,7 @@ class _Search:
         self._is_gpu = work.device.type == "cuda"
         self._limit = bytes_max
         if bytes_max is None and not self._is_gpu:
-            self._limit = int(_free_bytes() * FREE_SHARE)
+            self._limit = int(free_memory.available_bytes() * FREE_SHARE)
         self._one = _sample(work.batches[0])
         sizes = [len(t) for part in work.batches[0] for t in tensors_of(part) if t.dim() > 0]
         self._size = max(sizes, default=1)
@@ -127,9 +132,10 @@ class _Search:
         runner, device = self._runner, self._work.device
         with runner.stepping():
             rise = stopwatch.peak_rise(runner.step, device)
-            if rise is not None:
-                row["peak_bytes"] = rise + stopwatch.bytes_of(runner.model)
-            if self._limit is not None and (row["peak_bytes"] or 0) > self._limit:
+            if rise is None:
+                raise RuntimeError(f"this torch does not tell of memory, and {_UNMEASURED}")
+            row["peak_bytes"] = rise + stopwatch.bytes_of(runner.model)
+            if self._limit is not None and row["peak_bytes"] > self._limit:
                 row["verdict"], row["reason"] = "too_large", "its peak is above the limit"
                 return
             row["time"] = stopwatch.time_block(runner.step, 1, device) / 1e9
@@ -161,27 +167,12 @@ def is_out_of_memory(failure):
 
 def _sample(batch):
     """The batch with one sample of each tensor."""
-    return _per_tensor(batch, lambda tensor: tensor[:1])
+    return _per_sample(lambda tensor: tensor[:1], batch)
 
 
 def _repeated(batch, size):
-    return _per_tensor(batch, lambda tensor: tensor.expand(size, *tensor.shape[1:]).contiguous())
+    return _per_sample(lambda tensor: tensor.expand(size, *tensor.shape[1:]).contiguous(), batch)
 
 
-def _per_tensor(value, change):
-    if isinstance(value, torch.Tensor):
-        return change(value) if value.dim() > 0 else value
-    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
-        return type(value)(_per_tensor(item, change) for item in value)
-    if hasattr(value, "keys") and hasattr(value, "items"):
-        return {key: _per_tensor(item, change) for key, item in value.items()}
-    return value
-
-
-def _free_bytes():
-    gc.collect()
-    with open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 1 << 30
+def _per_sample(change, batch):
+    return mapped(lambda tensor: change(tensor) if tensor.dim() > 0 else tensor, batch)

@@ -11,7 +11,8 @@ from kinetoscope.tune.checkpoint_sweep import SAVED_SHARE_MIN
 from kinetoscope.tune.contest import AS_IT_IS, ROUNDS_ALONE, Contest, paced
 from kinetoscope.tune.loader_candidates import common_options, own_config
 from kinetoscope.tune.loader_sweep import sweep_dataloader
-from kinetoscope.tune.loader_timing import LoaderVariant
+from kinetoscope.tune.loader_timing import EmptyEpoch, LoaderVariant, Span
+from kinetoscope.tune.model_copy import Refusal
 from kinetoscope.tune.result import SweepResult, add_times, empty_row
 from kinetoscope.tune.work import Work, as_batch, batches_of
 
@@ -31,11 +32,11 @@ class TuneResult(SweepResult):
     The `speedup` of a row is over what had been kept before it.
     """
 
-    def __init__(self, rows, setting, final, loader_result, code):
+    def __init__(self, rows, setting, final, loader_result, code, notes=()):
         self.setting = setting
         self.baseline, self.optimized, self.improvements = final
         self.dataloader = loader_result
-        super().__init__("model", rows, self.optimized, code)
+        super().__init__("model", rows, self.optimized, code, notes)
 
     @property
     def applied(self):
@@ -85,7 +86,8 @@ def tune_model(
     its results are right (checkpointing: when it saves 2 % of the peak). Settings of a DataLoader
     are tried, too, when a step waits for it. At the end the program as it is and with all changes
     are timed against each other once more. Nothing is changed in the program: `code` has the lines
-    that do it. Returns a TuneResult; raises what sweep_precision raises.
+    that do it. Returns a TuneResult; raises what sweep_precision raises. RuntimeError: the model as
+    it is does not even agree with itself.
     """
     loader = data if isinstance(data, DataLoader) else None
     with kept_random(loader):
@@ -127,7 +129,8 @@ def tune_batches(
         for name in names:
             if name != "dataloader":
                 search.try_stage(name)
-        return search.finish(loader if "dataloader" in names else None, loader)
+        with kept_random(loader):
+            return search.finish(loader if "dataloader" in names else None, loader)
 
 
 def _batches(data, target, count):
@@ -140,6 +143,10 @@ def _batches(data, target, count):
     return found
 
 
+class Unsteady(Refusal, RuntimeError):
+    """The model as it is gives other results each time, in a way that no mode or seed ends."""
+
+
 class _Search:
     def __init__(self, contest, optimizer, share, precisions):
         self._contest = contest
@@ -149,11 +156,14 @@ class _Search:
         self.setting = AS_IT_IS
         self._first = contest.admit(AS_IT_IS, {}, "as it is")
         self._current = self._first
+        self._notes = []
+        if self._first["reason"] is not None:
+            raise Unsteady(f"nothing is compared with the model as it is: {self._first['reason']}")
 
     def try_stage(self, name):
         """Keeps the best of a stage, if it is one."""
         if self._current["reason"] is not None:
-            return
+            return  # it failed while it was timed: there is nothing to compare with
         rows = []
         for setting in self._settings(name):
             config = {k: v for k, v in setting.changes().items() if v != getattr(self.setting, k)}
@@ -177,7 +187,8 @@ class _Search:
         if name == "checkpointing":
             kept = _saving(self._current, rows) or self._current
         before = self._current
-        if kept is not before:
+        has_proof = kept is not None and before["reason"] is None
+        if has_proof and kept is not before:
             self._current = kept
             self.setting = self._contest.runner_of(kept).setting
         for row in (before, *rows):
@@ -188,10 +199,12 @@ class _Search:
         """The last trial, of all changes against none."""
         runners = [self._contest.runner_of(row) for row in (self._first, self._current)]
         result = None
-        if tuned_loader is not None and self._waits(tuned_loader, runners[1]):
-            step = runners[1].step_on
-            with runners[1].stepping():
-                result = sweep_dataloader(tuned_loader, step=step, seconds=2 * self._share)
+        try:
+            if tuned_loader is not None:
+                result = self._tuned(tuned_loader, runners[1])
+        except EmptyEpoch as failure:
+            self._notes.append(f"the loader is not part of this: {failure}")
+            loader = None
         settings = [None, None]
         if loader is not None:
             own = own_config(loader)
@@ -202,7 +215,15 @@ class _Search:
         if settings[0] != settings[1]:
             code = [*result.code, *code]
             final[1]["config"]["dataloader"] = settings[1]
-        return TuneResult(self._contest.rows, self.setting, final, result, code)
+        notes = [*self._notes, *self._contest.notes()]
+        return TuneResult(self._contest.rows, self.setting, final, result, code, notes)
+
+    def _tuned(self, loader, runner):
+        """The SweepResult of a loader; None where steps do not wait for it."""
+        if not self._waits(loader, runner):
+            return None
+        with runner.stepping():
+            return sweep_dataloader(loader, step=runner.step_on, seconds=2 * self._share)
 
     def _waits(self, loader, runner):
         """Whether loading a batch takes 5 % of a step at least, in which it is awaited."""
@@ -233,8 +254,9 @@ class _Search:
         if loader is None:
             return [self._contest.timer(runner) for runner in runners]
         common, device = common_options(loader, {}), self._contest.work.device
+        span = Span(max(setting.get("num_workers", 0) for setting in settings))
         variants = [
-            LoaderVariant(common, setting, runner.step_on, device, runner.stepping)
+            LoaderVariant(common, setting, runner.step_on, device, runner.stepping, span)
             for runner, setting in zip(runners, settings, strict=True)
         ]
         return [variant.time for variant in variants]

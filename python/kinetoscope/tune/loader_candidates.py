@@ -3,10 +3,11 @@
 import itertools
 import os
 
-import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from kinetoscope.torch.state_guard import kept_random
 from kinetoscope.torch.tensor_tree import tensors_of
+from kinetoscope.tune import free_memory
 
 PREFETCHING = (4, 8)
 USUAL_PREFETCHING = 2
@@ -29,7 +30,7 @@ def _options_of(loader):
         "collate_fn": loader.collate_fn,
         "worker_init_fn": loader.worker_init_fn,
         "multiprocessing_context": loader.multiprocessing_context,
-        "generator": _copy_of(loader.generator),
+        "generator": loader.generator,
         "timeout": loader.timeout or 0,
     }
     if isinstance(loader.dataset, IterableDataset):
@@ -37,15 +38,6 @@ def _options_of(loader):
     if loader.batch_size is None and loader.batch_sampler is not None:
         return {**options, "batch_sampler": loader.batch_sampler}
     return {**options, "sampler": loader.sampler, "drop_last": loader.drop_last}
-
-
-def _copy_of(generator):
-    """So that trying does not draw from the program's."""
-    if generator is None:
-        return None
-    copy = torch.Generator(generator.device)
-    copy.set_state(generator.get_state())
-    return copy
 
 
 def own_config(data):
@@ -67,7 +59,7 @@ class Limits:
     def __init__(self, common, device):
         self._pins = device.type == "cuda"
         self._is_iterable = isinstance(common["dataset"], IterableDataset)
-        self._workers_max = max(4, 2 * len(os.sched_getaffinity(0)))
+        self.workers_max = 0 if self._is_iterable else max(4, 2 * len(os.sched_getaffinity(0)))
         self._common = common
 
     def workers(self, baseline):
@@ -76,7 +68,7 @@ class Limits:
         if self._is_iterable:
             return
         room = self._room(baseline)
-        counts = itertools.takewhile(lambda n: n <= self._workers_max, (2**k for k in range(10)))
+        counts = itertools.takewhile(lambda n: n <= self.workers_max, (2**k for k in range(10)))
         for workers in counts:
             if workers * USUAL_PREFETCHING <= room and workers != baseline.get("num_workers"):
                 yield self._config(baseline, workers, USUAL_PREFETCHING)
@@ -99,13 +91,14 @@ class Limits:
     def _room(self, config):
         """How many batches may wait."""
         size = _bytes_of_batch(self._common, config)
-        return MEMORY_SHARE * min(_shared_bytes(), _free_bytes()) / max(size, 1)
+        return MEMORY_SHARE * min(_shared_bytes(), free_memory.available_bytes()) / max(size, 1)
 
 
 def _bytes_of_batch(common, config):
     names = ("dataset", "collate_fn", "sampler", "batch_sampler", "drop_last", "batch_size")
     options = {k: v for k, v in {**common, **config}.items() if k in names}
-    batch = next(iter(DataLoader(**options)), None)
+    with kept_random(common):
+        batch = next(iter(DataLoader(**options)), None)
     return sum(t.numel() * t.element_size() for t in tensors_of(batch))
 
 
@@ -115,12 +108,6 @@ def _shared_bytes():
     except OSError:
         return 1 << 40
     return status.f_bavail * status.f_frsize
-
-
-def _free_bytes():
-    with open("/proc/meminfo", encoding="ascii") as file:
-        kilobytes = [int(line.split()[1]) for line in file if line.startswith("MemAvailable:")]
-    return kilobytes[0] * 1024 if kilobytes else 1 << 40
 
 
 def label(config):

@@ -9,7 +9,7 @@ from kinetoscope._engine import Trial
 from kinetoscope.torch.state_guard import kept_random
 from kinetoscope.tune import loader_candidates, loader_check
 from kinetoscope.tune.contest import OVERTIME, ROUNDS_ALONE, paced, reason_of
-from kinetoscope.tune.loader_timing import LoaderVariant, unwarned
+from kinetoscope.tune.loader_timing import EmptyEpoch, LoaderVariant, Span, unwarned
 from kinetoscope.tune.result import SweepResult, add_times, choose, empty_row
 
 SECONDS = 20.0
@@ -36,12 +36,14 @@ def sweep_dataloader(
     `start_time`, and counts for each epoch unless they are persistent. Rows have
     `samples_per_second`.
 
-    Each setting must give the same first batches as the baseline, or is rejected; where those are
-    random, the same shapes. `seconds` bounds the timing. Random states are as before, the loader
-    and its dataset are left alone. Returns a SweepResult. TypeError: nothing to load from.
+    Each setting must give the same first batches as the baseline, or is rejected; where samples are
+    random, the same shapes. `seconds` bounds the timing. Random states are as before, those of
+    generators of the loader, its sampler and its dataset, too; a stream that can be read only once
+    is consumed. Returns a SweepResult. TypeError: nothing to load from; ValueError: the loader
+    gives nothing, or not enough.
     """
     common = loader_candidates.common_options(data, options)
-    with kept_random(data), unwarned():
+    with kept_random(data, options, configs), unwarned():
         sweep = _Sweep(common, step, _device(device))
         if configs is None:
             return sweep.search(loader_candidates.own_config(data), seconds, tolerance)
@@ -60,6 +62,7 @@ class _Sweep:
         self._step = step
         self._device = device
         self._check = None
+        self._span = None
         self.rows = []
         self.variants = []  # beside the rows; None: out
 
@@ -67,6 +70,7 @@ class _Sweep:
         """All of these against the first one."""
         if not configs:
             raise ValueError("there is no config to try")
+        self._span = Span(max(config.get("num_workers", 0) for config in configs))
         for config in configs:
             self._admit(config)
         timed = [n for n, variant in enumerate(self.variants) if variant is not None]
@@ -75,6 +79,7 @@ class _Sweep:
     def search(self, baseline, seconds, noise):
         """The ladder, then its best against the baseline."""
         limits = loader_candidates.Limits(self._common, self._device)
+        self._span = Span(max(limits.workers_max, baseline.get("num_workers", 0)))
         looks = {}
         self._look(baseline, looks)
         if not looks:
@@ -117,7 +122,7 @@ class _Sweep:
         self.variants.append(None)
         number = len(self.rows) - 1
         with self._failures_of(number):
-            variant = LoaderVariant(self._common, config, self._step, self._device)
+            variant = LoaderVariant(self._common, config, self._step, self._device, span=self._span)
             if self._check is None:
                 self._check = loader_check.Check(variant)
             reason = self._check.reason(variant)
@@ -130,10 +135,17 @@ class _Sweep:
     def _failures_of(self, number):
         try:
             yield
+        except EmptyEpoch:
+            if number == 0:  # then none has anything to give
+                raise
+            self._fail(number, "it gives no batch")
         except Exception as failure:  # of the dataset or its workers: the row says it
-            row = self.rows[number]
-            row["verdict"], row["reason"] = "failed", reason_of(failure)
-            self.variants[number] = None
+            self._fail(number, reason_of(failure))
+
+    def _fail(self, number, reason):
+        row = self.rows[number]
+        row["verdict"], row["reason"] = "failed", reason
+        self.variants[number] = None
 
     def _race(self, numbers, seconds, noise, is_race=True):
         """With is_race until the quickest is told from all others, else until the first one is."""

@@ -1,18 +1,20 @@
 """LoaderVariant: one setting of a DataLoader, and the time of a batch when it has got going."""
 
 import contextlib
-import itertools
+import math
 import warnings
 from time import perf_counter_ns
 
-import torch
 from torch.utils.data import DataLoader
 
+from kinetoscope.torch.state_guard import kept_random
 from kinetoscope.torch.tensor_tree import move
 from kinetoscope.tune import stopwatch
 
-BLOCK_NS = 40_000_000
-GROUPS_MAX = 64
+BLOCK_NS = 200_000_000
+BATCHES_LEAST, BATCHES_MOST = 4, 128  # that are timed at a time
+WHILE_NS = 1_000_000_000  # for fewer than that, where batches take long
+NOTHING = object()
 PATIENCE_S = 60  # for a worker that gives nothing
 
 
@@ -24,16 +26,35 @@ def unwarned():
         yield
 
 
+class Span:
+    """Which batches of an epoch are timed: the same ones in all settings that have this span, since
+    batches may differ, and work more by chance. The first setting that is timed says how many.
+
+    workers: the most that any of them has.
+    """
+
+    def __init__(self, workers):
+        self._workers = max(workers, 1)
+        self.skipped = 1
+        self.wanted = None
+
+    def settle(self, ns):
+        """By the time of one batch."""
+        self.wanted = min(math.ceil(BLOCK_NS / ns), BATCHES_MOST)
+        self.wanted = max(self.wanted, min(BATCHES_LEAST, WHILE_NS // ns), 1)
+        self.skipped = max(min(self._workers, WHILE_NS // ns), 1)
+
+
 class LoaderVariant:
     """Makes a new loader for each measurement, so that workers of one setting do not load on while
     another is timed.
 
     Behind the first batches of the workers, one of each, they give batches at the rate at which
-    they make them, or the step takes them. That rate is what is timed: from the end of one such
-    group to the end of another. `around` gives the context of each measurement.
+    they make them, or the step takes them. That rate is what is timed, over whole turns of the
+    workers. `around` gives the context of each measurement.
     """
 
-    def __init__(self, common, config, step, device, around=contextlib.nullcontext):
+    def __init__(self, common, config, step, device, around=contextlib.nullcontext, span=None):
         self.options = {**common, **config}
         workers = self.options.get("num_workers", 0)
         if workers > 0:
@@ -43,7 +64,7 @@ class LoaderVariant:
         self._step = step
         self._around = around
         self._device = device
-        self._groups = 1  # in a block
+        self._span = span or Span(self._group)
         self.start_ns = 0  # of workers, as measured last
         self.spent_ns = 0  # by the last measurement
         self.samples_per_unit = self.batch_size = self._samples_of_batch()
@@ -72,15 +93,17 @@ class LoaderVariant:
         return max(int(per_batch_ns * self.samples_per_unit / self.batch_size), 1)
 
     def settle(self):
-        """Finds how many groups make a block of a length that can be timed, once."""
+        """Measures once, so that files are in caches; the first one finds out how many batches
+        make a block of a length that can be timed."""
         if self._is_settled:
             return
         self._is_settled = True
+        is_first = self._span.wanted is None
         ns, batches = self._measure()
-        wanted = BLOCK_NS * batches / max(ns, 1) / self._group
-        self._groups = max(1, min(GROUPS_MAX, int(wanted) + 1))
-        # What one measurement takes: mostly its start.
-        self.spent_ns += max(self._groups - 1, 0) * ns * self._group // batches
+        if is_first:
+            self._span.settle(max(ns // batches, 1))
+            # What one measurement will take.
+            self.spent_ns += (self._span.skipped + self._span.wanted - 2) * ns // batches
 
     def _start_share(self):
         """Workers start for each epoch, unless they are persistent."""
@@ -91,21 +114,25 @@ class LoaderVariant:
     def _measure(self):
         """(ns, batches in them)"""
         began_ns = perf_counter_ns()
-        with self._around(), unwarned():
+        # Each time from the same states, so that all settings load the same samples.
+        with kept_random(self.options), self._around(), unwarned():
             measured = self._run(*self._extent())
         self.spent_ns = perf_counter_ns() - began_ns
         return measured
 
     def _extent(self):
         """(batches before the clock starts, batches that are timed)"""
-        skipped, wanted = self._group, self._group * self._groups
+        group = self._group
+        skipped = max(self._span.skipped, group)
+        wanted = -(-(self._span.wanted or 1) // group) * group
         if self._length is None:
             return skipped, wanted
         if self.options.get("num_workers", 0) == 0:
-            return min(1, self._length - 1), wanted
-        wanted = min(wanted, self._length - skipped)
-        if wanted >= self._group:
-            return skipped, wanted
+            return min(skipped, self._length - 1), wanted
+        for before in (skipped, group):
+            turns = min(wanted, self._length - before) // group
+            if turns > 0:
+                return before, turns * group
         return 0, self._length  # an epoch is too short to get going in
 
     def _run(self, skipped, wanted):
@@ -113,7 +140,7 @@ class LoaderVariant:
         loader = self.make()
         stopwatch.synchronize(self._device)
         began_ns = perf_counter_ns()
-        batches = itertools.chain.from_iterable(itertools.repeat(loader))
+        batches = _epochs(loader)
         first_ns = began_ns
         for number in range(skipped):
             self._take(next(batches))
@@ -133,19 +160,25 @@ class LoaderVariant:
     def _take(self, batch):
         if self._device.type != "cpu":
             is_pinned = bool(self.options.get("pin_memory"))
-            batch = _to(batch, self._device, is_pinned)
+            batch = move(batch, self._device, is_pinned)
         if self._step is not None:
             self._step(batch)
 
 
-def _to(batch, device, is_pinned):
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=is_pinned)
-    if isinstance(batch, tuple | list) and not hasattr(batch, "_fields"):
-        return type(batch)(_to(item, device, is_pinned) for item in batch)
-    if isinstance(batch, dict):
-        return {key: _to(item, device, is_pinned) for key, item in batch.items()}
-    return move(batch, device)
+class EmptyEpoch(ValueError):
+    """A loader gives nothing, or nothing more."""
+
+
+def _epochs(loader):
+    """Batches of one epoch after the other."""
+    while True:
+        batch = NOTHING
+        for batch in loader:
+            yield batch
+        if batch is NOTHING:
+            raise EmptyEpoch(
+                "an epoch of the loader gives no batch: it is empty, or a stream that is at its end"
+            )
 
 
 def _has_length(loader):
