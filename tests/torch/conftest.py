@@ -41,6 +41,19 @@ def one_thread():
 
 
 @pytest.fixture
+def counted_time(ks, monkeypatch):
+    """Times of variants are those that Napping naps, on a clock that nothing else moves."""
+    import tuned_models
+    from kinetoscope.tune import loader_timing, stopwatch
+
+    clock = tuned_models.CountedTime()
+    monkeypatch.setattr(tuned_models, "nap", clock.sleep)
+    for module in (stopwatch, loader_timing):
+        monkeypatch.setattr(module, "perf_counter_ns", clock.perf_counter_ns)
+    return clock
+
+
+@pytest.fixture
 def naps():
     """{what: [seconds that a sleep really took]}, filled by naps.take(what, seconds)."""
     return Naps()

@@ -99,3 +99,44 @@ def test_what_functions_raise_passes(ks):
         ks.compare(lambda: 1 / 0, a)
     with pytest.raises(TypeError, match="not a function"):
         ks.compare(1, a)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        ("faster", "faster", "faster"),
+        ("slower", "slower", "slower"),
+        ("faster", "slower", "cannot_tell"),
+        ("slower", "faster", "cannot_tell"),
+        ("faster", "no_difference", "no_difference"),
+        ("slower", "cannot_tell", "cannot_tell"),
+    ],
+)
+def test_what_two_trials_say_together(ks, first, second, verdict):
+    from kinetoscope.tune.function_comparison import _agreed
+
+    told = _agreed({"verdict": first, "low": 1}, {"verdict": second, "low": 2})
+    assert told == {"verdict": verdict, "low": 2}
+
+
+@pytest.mark.parametrize(("calls", "warm"), [(1, 0), (5, 1)])
+def test_short_functions_are_called_once_before_their_block(ks, monkeypatch, calls, warm):
+    """That one brings back what the other function drove out of caches; the clock does not run."""
+    from kinetoscope.tune import function_comparison, stopwatch
+
+    said, timed = [], []
+
+    def block(function, count, device):
+        timed.append(len(said))
+        said.append("block")
+        return 1000
+
+    monkeypatch.setattr(stopwatch, "time_least", block)
+    functions = [lambda: said.append("a"), lambda: said.append("b")]
+    options = {"seconds": 0, "rounds": 3, "tolerance": 0.02}
+    function_comparison._run(functions, [calls] * 2, torch.device("cpu"), options)
+    blocks = said.count("block")
+    assert blocks == len(timed) >= 6
+    assert said.count("a") + said.count("b") == warm * blocks
+    if warm:
+        assert all(said[at - 1] in ("a", "b") for at in timed)

@@ -36,7 +36,7 @@ def by_label(result):
         (Napping(factor=1.05), FULL, "rejected"),
     ],
 )
-def test_the_best_precision_is_quick_and_right(tune, rig, best, verdict):
+def test_the_best_precision_is_quick_and_right(tune, counted_time, rig, best, verdict):
     rig.eval()
     before = state(rig)
     result = tune.sweep_precision(rig, torch.randn(4, 16), [FULL, HALF], seconds=15)
@@ -45,14 +45,14 @@ def test_the_best_precision_is_quick_and_right(tune, rig, best, verdict):
     assert result.best == best and [row["verdict"] for row in result] == ["baseline", verdict]
     if verdict == "faster":
         row = result.best_row
-        assert 2 < row["speedup_interval"]["low"] <= row["speedup"] <= 13
+        assert 10 < row["speedup_interval"]["low"] <= row["speedup"] <= 13
         # What is as clear as day is told in four rounds, which give no interval of the time alone.
         interval = row["interval"] or {"low": row["time"], "high": row["time"]}
-        assert 0.001 < interval["low"] <= row["time"] <= interval["high"]
+        assert 0.0015 < interval["low"] <= row["time"] <= interval["high"]
         assert result.code[0] == 'with torch.autocast("cpu", dtype=torch.bfloat16):'
 
 
-def test_what_is_hopeless_is_not_waited_for(tune):
+def test_what_is_hopeless_is_not_waited_for(tune, counted_time):
     result = tune.sweep_precision(Napping(2, 250).eval(), torch.randn(4, 16), [FULL, HALF], **QUICK)
     assert result.best == FULL and result.rows[1]["verdict"] == "left_out"
     assert "many times as long" in result.rows[1]["reason"]
@@ -340,10 +340,169 @@ def test_other_failures_end_the_search(tune):
         tune.largest_batch(Broken(), batch()[0])
 
 
+def test_a_limit_that_cannot_be_watched_is_refused(tune, monkeypatch):
+    """On a CPU nothing but the peak of a step stops the search."""
+    from kinetoscope.tune import stopwatch
+
+    model, (x, _) = mlp().eval(), batch()
+    with (
+        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]),
+        pytest.raises(RuntimeError, match="profiler of the program records"),
+    ):
+        tune.largest_batch(model, x, bytes_max=300_000)
+    monkeypatch.setattr(stopwatch, "peak_rise", lambda function, device: None)
+    with pytest.raises(RuntimeError, match="does not tell of memory"):
+        tune.largest_batch(model, x, bytes_max=300_000)
+
+
+# -------------------------------------------------------------------- modes and checks
+
+
+class Watching(torch.nn.Module):
+    """Counts forwards in training mode. Copies count together."""
+
+    modes: list = []
+
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(64, 4), torch.nn.Dropout(0.5))
+
+    def forward(self, x):
+        self.modes.append((self.training, self.body[1].training))
+        return self.body(x)
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        lambda tune, m, x: tune.sweep_quantization(
+            m, x, [{"quantization": "int8_dynamic"}], **QUICK
+        ),
+        lambda tune, m, x: tune.sweep_threads(m, x, [1, 2], training=False, **QUICK),
+        lambda tune, m, x: tune.largest_batch(m, x, training=False, batch_max=2),
+        lambda tune, m, x: tune.tune_model(m, x, training=False, what=["threads"], **QUICK),
+    ],
+)
+def test_inference_that_is_asked_for_is_in_evaluation_mode(tune, sweep):
+    model, (x, _) = Watching().train(), batch()
+    Watching.modes.clear()
+    before = state(model)
+    sweep(tune, model, x)
+    assert state(model) == before and model.training and model.body[1].training
+    assert set(Watching.modes) == {(False, False)}
+
+
+def test_a_model_in_training_mode_trains(tune):
+    model, (x, y) = Watching().train(), batch()
+    Watching.modes.clear()
+    tune.sweep_threads(model, x, [1, 2], target=y, **QUICK)
+    assert (True, True) in Watching.modes
+
+
+def test_float16_trains_as_the_program_would_with_a_scaler(tune, monkeypatch):
+    """An optimizer steps over gradients that are scaled back."""
+    from kinetoscope.tune import work
+
+    made, make = [], work.make_scaler
+
+    def kept(device, scale):
+        made.append(make(device, scale))
+        return made[-1]
+
+    monkeypatch.setattr(work, "make_scaler", kept)
+    model, (x, y) = mlp(), batch()
+    sgd = torch.optim.SGD(model.parameters(), 0.1)
+    configs = [FULL, {"dtype": torch.float16, "enabled": True}]
+    result = tune.sweep_precision(model, x, configs, target=y, optimizer=sgd, **QUICK)
+    row = result.rows[1]
+    assert row["reason"] is None or row["verdict"] == "left_out", row["reason"]
+    # One for the training that is compared, one for the steps that are timed.
+    assert len(made) == 2 and all(scaler.get_scale() >= 2**10 for scaler in made)
+
+
+def test_float16_without_a_scaled_loss_is_found_out(tune, monkeypatch):
+    from kinetoscope.tune import work
+
+    monkeypatch.setattr(work, "SCALE_FIRST", 1.0)
+
+    def tiny_loss(output, target):
+        return torch.nn.functional.cross_entropy(output, target) * 1e-5
+
+    model, (x, y) = mlp(), batch()
+    configs = [FULL, {"dtype": torch.float16, "enabled": True}]
+    result = tune.sweep_precision(model, x, configs, target=y, loss_fn=tiny_loss, **QUICK)
+    assert result.rows[1]["verdict"] == "rejected" and "gradient" in result.rows[1]["reason"]
+
+
+class Drawing(torch.nn.Module):
+    """Draws random numbers in a module, that evaluation mode makes quiet, or not even that."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.inner = torch.nn.Linear(64, 4)
+        self.dropout = torch.nn.Dropout(0.5 if kind == "dropout" else 0.0)
+
+    def forward(self, x):
+        if self.kind == "all" and self.training:
+            x = x * torch.rand_like(x)
+        return self.inner(self.dropout(x))
+
+
+@pytest.mark.parametrize("mode", ["none", "dropout", "all"])
+def test_models_are_compared_with_as_little_in_evaluation_mode_as_will_do(tune, mode):
+    from kinetoscope.tune.contest import Contest
+    from kinetoscope.tune.work import Work
+
+    work = Work(Drawing(mode).train(), [batch()])
+    with Contest(work, loss_steps=0):
+        assert work.check_mode == mode
+
+
+def test_how_much_a_model_makes_of_rounding_is_allowed_for(tune):
+    from kinetoscope.tune.contest import Contest
+    from kinetoscope.tune.work import Work
+
+    class Sharp(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(64, 4)
+
+        def forward(self, x):
+            y = self.inner(x)
+            return (y - y.detach().mul(1 - 1e-4)) * 1e4 + torch.sin(y * 1e5)
+
+    calm, sharp = (Contest(Work(m.eval(), [batch()]), loss_steps=0) for m in (mlp(), Sharp()))
+    with calm, sharp:
+        assert calm._noise < 1e-5 and sharp._noise > 1e-3
+
+
+def test_losses_of_other_seeds_say_how_far_they_may_be(tune):
+    from kinetoscope.tune.contest import Contest
+    from kinetoscope.tune.work import Work
+
+    torch.manual_seed(0)
+    still, drawing = (
+        Contest(Work(Drawing(mode).train(), [batch()]), loss_steps=4) for mode in ("none", "all")
+    )
+    with still, drawing:
+        assert still._spread == 0 < drawing._spread
+        assert len(still._losses) == len(drawing._losses) >= 3
+
+
+def test_the_smallest_of_none_is_none(tune):
+    from kinetoscope.tune.quantized_rows import choose_smallest
+    from kinetoscope.tune.result import SweepResult, empty_row
+
+    rows = [empty_row("as it is", {}, "failed", "planted", code=[])]
+    result = choose_smallest(SweepResult("quantization", rows, None, (), ["a note"]))
+    assert result.best is None and result.code == [] and result.notes == ["a note"]
+
+
 # -------------------------------------------------------------------- results
 
 
-def test_results_are_tables_and_plain_data(tune):
+def test_results_are_tables_and_plain_data(tune, counted_time):
     result = tune.sweep_precision(Napping(2, 2, 9).eval(), torch.randn(4, 16), [FULL, HALF])
     plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert plain["best"] == {"dtype": "float32", "enabled": False}

@@ -4,6 +4,7 @@ Each change is tried on a copy: its results must be those of the model, and it m
 beyond noise (checkpointing: smaller), else it is undone. What cannot be tried is only suggested.
 """
 
+import inspect
 import logging
 
 LOG = logging.getLogger("kinetoscope")
@@ -82,8 +83,10 @@ class ModelOptimizer:
         tried first. example_inputs: a tensor, a tuple of arguments or a dict; without them the last
         batch that the profiler saw; without that either nothing is applied, but suggested.
         A model in training mode, or with a loss_fn(output, target), is tried in whole training
-        steps, for which example_inputs may be a pair (inputs, target). `seconds` bounds the timing.
-        A model that cannot be copied comes back as it is, and the summary says why.
+        steps, for which example_inputs may be a pair (inputs, target); without a loss_fn a tuple of
+        two is that unless the model needs two arguments. `seconds` bounds the timing.
+        A model that cannot be copied, or is wrapped for several processes, comes back as it is,
+        and the summary says why.
         """
         return self._optimize(
             model, stages_of(self.config), summary, example_inputs, loss_fn, inplace, seconds
@@ -98,15 +101,21 @@ class ModelOptimizer:
     apply_memory_optimizations = _apply_memory_optimizations
 
     def _optimize(self, model, stages, summary, inputs, loss_fn, inplace, seconds):
-        from kinetoscope.tune.work import copied  # what needs all of torch, when it is used
+        from kinetoscope.tune.model_copy import Refusal  # needs all of torch
 
         self._applied, self._result, self._blind = [], None, []
         stages = stages if self._is_on else []
         try:
-            made = model if inplace else copied(model)
-        except TypeError as failure:
+            return self._tried(model, stages, summary, inputs, loss_fn, inplace, seconds)
+        except Refusal as failure:
             self._blind = [_blind(stage, str(failure)) for stage in stages]
             return model
+
+    def _tried(self, model, stages, summary, inputs, loss_fn, inplace, seconds):
+        from kinetoscope.tune.model_copy import copied, refuse_wrapped
+
+        refuse_wrapped(model)
+        made = model if inplace else copied(model)
         batch = self._batch_of(inputs, model, loss_fn)
         if batch is None:
             self._blind = [_blind(stage, "there is no batch to try it with") for stage in stages]
@@ -123,7 +132,8 @@ class ModelOptimizer:
         if inputs is None:
             return self._batch
         is_pair = isinstance(inputs, tuple) and len(inputs) == 2
-        return as_batch(inputs) if is_pair and loss_fn is not None else (inputs, None)
+        is_target = loss_fn is not None or (model.training and _needed_arguments(model) < 2)
+        return as_batch(inputs) if is_pair and is_target else (inputs, None)
 
     def _tune(self, model, batch, loss_fn, stages, summary, seconds):
         from kinetoscope.tune.combination import tune_batches
@@ -145,7 +155,8 @@ class ModelOptimizer:
         itself they are not what they were in the trial."""
         from kinetoscope.tune.applied import apply
         from kinetoscope.tune.contest import Contest
-        from kinetoscope.tune.work import Work, copied
+        from kinetoscope.tune.model_copy import copied
+        from kinetoscope.tune.work import Work
 
         setting = self._result.setting
         if not self._result.applied:
@@ -180,6 +191,16 @@ class ModelOptimizer:
             "tried": [_plain(row) for row in tried],
             "speedup": self._result.improvements["speedup_factor"] if self._applied else None,
         }
+
+
+def _needed_arguments(model):
+    """How many its forward cannot be called without."""
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):  # of what is not written in Python
+        return 1
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is p.empty for p in parameters)
 
 
 def stages_of(config, has_loop=False):
