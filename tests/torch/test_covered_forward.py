@@ -96,6 +96,19 @@ def test_a_forward_of_its_own_is_called_and_put_back(ks, model):
     assert vars(model)["forward"] is own
 
 
+def test_a_copy_of_a_covered_model_calls_itself(ks, model):
+    from kinetoscope.tune import checkpointing
+    from kinetoscope.tune.model_copy import copied
+
+    x, _ = batch()
+    checkpointing.put_on(model, ("",))
+    twin = copied(model)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    assert not twin(x).any() and model(x).any()
+
+
 def test_a_block_with_a_forward_of_its_own_is_checkpointed(ks):
     model = mlp(layers=2)
     model[0].forward = by_closure(model[0])

@@ -162,7 +162,7 @@ def test_a_loader_that_starves_its_model_is_part_of_the_plan(ks):
     loader = DataLoader(Slow(), 4)
     adam = torch.optim.Adam(model.parameters())
     before = state(model)
-    result = ks.tune_model(model, loader, optimizer=adam, what=["dataloader"], seconds=5)
+    result = ks.tune_model(model, loader, optimizer=adam, what=["dataloader"], seconds=2)
     assert state(model) == before and loader.num_workers == 0
     assert result.applied == ["dataloader"] and result.best["dataloader"]["num_workers"] >= 2
     assert result.improvements["verdict"] == "faster"
@@ -237,11 +237,17 @@ class TwoInputs(torch.nn.Module):
 
 
 class OneInput(TwoInputs):
-    def forward(self, x, mask=None):
+    def forward(self, x):
         return self.inner(x)
 
 
-@pytest.mark.parametrize("kind", [TwoInputs, OneInput])
+class OneNeeded(TwoInputs):
+    def forward(self, x, mask=None):
+        assert mask is None
+        return self.inner(x)
+
+
+@pytest.mark.parametrize("kind", [TwoInputs, OneInput, OneNeeded])
 def test_a_pair_is_what_the_model_needs(optimizer, kind):
     second = torch.randn(2, 8) if kind is TwoInputs else torch.arange(2)
     o = optimizer()

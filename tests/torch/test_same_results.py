@@ -134,3 +134,18 @@ def test_training_that_turns_nan_is_compared_as_far_as_it_goes(ks, monkeypatch):
     rows = {row["label"]: row for row in result}
     assert "loss of step 2" in rows["fused"]["reason"] and rows["foreach"]["reason"] is None
     assert "not finite from step 3 on" in result.table()
+
+
+def test_a_model_that_is_another_each_time_proves_nothing(ks):
+    """Of what is off by that much, four times as much would be fine."""
+
+    class Growing(torch.nn.Linear):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return super().forward(x) * 2.0 ** (self.calls % 5)
+
+    result = ks.sweep_threads(Growing(64, 4).eval(), batch()[0], [1, 2], seconds=0.2)
+    assert [row["verdict"] for row in result] == ["baseline", "not_compared"]
+    assert "differs from itself" in result.rows[1]["reason"]

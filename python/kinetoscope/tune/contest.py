@@ -21,6 +21,7 @@ ROUNDS_LEAST, ROUNDS_ENOUGH = 4, 21  # before a trial says anything, and with a 
 OVERTIME = 4
 LOSSES_NS = 1_000_000_000  # for such a training
 RECOMPILES_MAX = 64
+NOISE_MAX = 0.25  # relative: four times of it is fine, and of more anything would be
 HOPELESS_NS, HOPELESS_FACTOR = 200_000_000, 5
 OTHER_SEED = SEED + 1
 
@@ -172,7 +173,9 @@ class Contest:
         outcome = runner.outcome(self.work.check_mode)
         told = agreement.compare_outcomes(self._right, outcome, tolerance, self._noise)
         row["error"], reason = told.error, told.reason
-        if told.is_unknown:
+        if self._noise > NOISE_MAX:
+            reason = f"the model as it is differs from itself by {self._noise:.2g} of its results"
+        if told.is_unknown or self._noise > NOISE_MAX:
             # Of the model as it is there is nothing to prove.
             is_itself = runner.setting == AS_IT_IS
             row["verdict"] = "baseline" if is_itself else "not_compared"

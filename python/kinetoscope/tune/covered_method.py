@@ -6,13 +6,13 @@ import copy
 
 def cover(owner, name, around):
     """owner.name(...) is around(owner, method, ...) from now on; `method` is what it was."""
-    vars(owner)[name] = _Covered(owner, name, around, vars(owner).get(name))
+    vars(owner)[name] = Covered(owner, name, around, vars(owner).get(name))
 
 
 def uncover(owner, name):
     """Undoes the last cover(); nothing where there is none."""
     covered = vars(owner).get(name)
-    if not isinstance(covered, _Covered):
+    if not isinstance(covered, Covered):
         return
     if covered.own is None:
         del vars(owner)[name]
@@ -20,9 +20,9 @@ def uncover(owner, name):
         vars(owner)[name] = covered.own
 
 
-class _Covered:
-    """Follows its owner into a copy. Pickled it is what it covers: who loads that need not have
-    this package."""
+class Covered:
+    """`own`: what the instance had as its own, or None. Follows its owner into a copy. Pickled it
+    is what it covers: who loads that need not have this package."""
 
     def __init__(self, owner, name, around, own):
         self.owner = owner
@@ -42,7 +42,7 @@ class _Covered:
 
     def __deepcopy__(self, memo):
         owner, own = copy.deepcopy((self.owner, self.own), memo)
-        return _Covered(owner, self.name, self.around, own)
+        return Covered(owner, self.name, self.around, own)
 
     def __reduce__(self):
         if self.own is not None:

@@ -7,6 +7,8 @@ import types
 
 import torch
 
+from kinetoscope.tune.covered_method import Covered
+
 _WRAPPERS = {"DistributedDataParallel", "FullyShardedDataParallel", "DataParallel", "FSDPModule"}
 
 
@@ -82,6 +84,8 @@ class _Rebound:
             )
         if isinstance(value, types.FunctionType):
             return self._function(value)
+        if isinstance(value, Covered):  # which is a copy already
+            value.own = self.value(value.own)
         return value
 
     def _function(self, function):

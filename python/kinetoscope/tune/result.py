@@ -10,7 +10,7 @@ VERDICTS = {
     "no_difference": "as quick as the baseline, within the tolerance",
     "cannot_tell": "the times are too noisy to say",
     "rejected": "its results are wrong",
-    "not_compared": "those of the model as it is are NaN, and nothing can be proven",
+    "not_compared": "those of the model as it is are NaN, or others each time",
     "failed": "it does not run here",
     "left_out": "not timed in full: others were clearly better",
 }
