@@ -70,7 +70,6 @@ class LoaderVariant:
         self.samples_per_unit = self.batch_size = self._samples_of_batch()
         loader = self.make()
         self._length = len(loader) if _has_length(loader) else None
-        self._is_settled = False
 
     def _samples_of_batch(self):
         """1 where a sampler of batches does not say: all settings share it, so it cancels out."""
@@ -87,17 +86,17 @@ class LoaderVariant:
 
     def time(self):
         """ns of so many samples as a unit has, with its share of the start of workers."""
-        self.settle()
+        if self._span.wanted is None:
+            self.settle()
         ns, batches = self._measure()
         per_batch_ns = ns / batches + self._start_share()
         return max(int(per_batch_ns * self.samples_per_unit / self.batch_size), 1)
 
     def settle(self):
-        """Measures once, so that files are in caches; the first one finds out how many batches
-        make a block of a length that can be timed."""
-        if self._is_settled:
+        """Measures once, unless that is done, so that `spent_ns` is known; the first one finds out
+        how many batches make a block of a length that can be timed."""
+        if self.spent_ns > 0:
             return
-        self._is_settled = True
         is_first = self._span.wanted is None
         ns, batches = self._measure()
         if is_first:
