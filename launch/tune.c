@@ -405,6 +405,26 @@ static void note_noise(struct tuner *tuner, struct ks_tuning_try *try)
     }
 }
 
+/* How far apart the times of two runs alike are, as a logarithm: where a process runs and where its
+ * memory lies stays the same in all of its rounds, which no interval of theirs knows of. */
+static double spread_of(const struct ks_tuning *tuning)
+{
+    const struct ks_tuning_try *twin = &tuning->tries[0];
+    bool is_told = twin->verdict == KS_TRIAL_FASTER || twin->verdict == KS_TRIAL_SLOWER;
+    return is_told ? fabs(log(twin->ratio.value)) : 0.0;
+}
+
+static void note_spread(const struct ks_tuning *tuning, struct ks_tuning_try *twin)
+{
+    double spread = spread_of(tuning);
+    if (spread > 0.0) {
+        snprintf(twin->reason, sizeof(twin->reason),
+                 "two runs alike differ by %.0f %%: less is no gain", 100.0 * expm1(spread));
+    } else {
+        snprintf(twin->reason, sizeof(twin->reason), "%s", words_of(twin->verdict));
+    }
+}
+
 /* A second process of the same setting: how far apart two runs alike are, in numbers and time. */
 static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
 {
@@ -431,8 +451,8 @@ static enum ks_status begin_twin(struct tuner *tuner, struct ks_err *err)
                                                     "Cannot tune: %.200s", failed->reason);
     }
     try->fate = KS_TUNING_NOT_FASTER;
-    snprintf(try->reason, sizeof(try->reason), "%s", words_of(try->verdict));
     tuning->try_count++;
+    note_spread(tuning, try);
     say_try(tuner, try);
     note_noise(tuner, try);
     return KS_OK;
@@ -447,11 +467,15 @@ static bool is_smaller(const struct ks_tuning_try *try)
 }
 
 /* Of what was timed; the reason of what is wrong is there. */
-static void judge(struct ks_tuning_try *try, bool is_right)
+static void judge(const struct ks_tuning *tuning, struct ks_tuning_try *try, bool is_right)
 {
+    bool is_faster = try->verdict == KS_TRIAL_FASTER;
     if (!is_right) {
         try->fate = KS_TUNING_WRONG;
-    } else if (try->verdict == KS_TRIAL_FASTER) {
+    } else if (is_faster && -log(try->ratio.value) <= spread_of(tuning)) {
+        try->fate = KS_TUNING_NOT_FASTER;
+        snprintf(try->reason, sizeof(try->reason), "faster by less than two runs alike differ");
+    } else if (is_faster) {
         try->fate = KS_TUNING_KEPT;
         snprintf(try->reason, sizeof(try->reason), "faster");
     } else if (is_smaller(try)) {
@@ -497,7 +521,7 @@ static enum ks_status time_candidate(struct tuner *tuner, struct ks_tuning_try *
     if (outcome == KS_TUNE_TIMED && tuner->candidate->refused[0]) {
         note_refusal(tuner, try);
     } else if (outcome == KS_TUNE_TIMED) {
-        judge(try, is_candidate_right(tuner, try));
+        judge(tuner->tuning, try, is_candidate_right(tuner, try));
     } else if (outcome == KS_TUNE_FIRST_FAILED) {
         note_failure(try, tuner->best->reason);
     } else {
@@ -650,7 +674,7 @@ static enum ks_status compare_whole(struct tuner *tuner, struct ks_err *err)
                                                                : "interrupted");
         return KS_OK;
     }
-    judge(whole, is_whole_right(tuner, whole));
+    judge(tuning, whole, is_whole_right(tuner, whole));
     return KS_OK;
 }
 

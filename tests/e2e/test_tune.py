@@ -334,6 +334,40 @@ def test_table_of_what_cannot_be_tuned_is_the_program_s():
     assert re.findall(r"^\| `([a-z_]+\.[a-z_0-9]+)` \| (.+) \|$", page, re.MULTILINE) == rows
 
 
+UNLIKE = """
+    import pathlib, sys, time
+    import torch
+    from kinetoscope.tune.entry import entry
+
+    runs = pathlib.Path(sys.argv[1])
+    number = len(list(runs.iterdir()))
+    (runs / str(number)).touch()
+    took = [0.020, 0.016, 0.0145][min(number, 2)]  # the third is that of the change
+    wait = entry("wait", took, took)
+    parameter = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([parameter], lr=1e-3)
+    for _ in range(4000):
+        time.sleep(wait)
+        optimizer.zero_grad()
+        parameter.square().sum().backward()
+        optimizer.step()
+"""
+
+
+def test_a_gain_below_the_difference_of_runs_alike_is_not_kept(tmp_path):
+    """Each process has a speed of its own, whatever the setting: the second is a quarter faster."""
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    document, done = tune(
+        tmp_path, UNLIKE, "--no-advice", "--what=entry", "--max-seconds=25", arguments=[runs]
+    )
+    tries = tries_of(document)
+    assert re.match(r"two runs alike differ by 2\d %", tries[None]["reason"])
+    change = tries["entry.wait=1"]
+    assert change["verdict"] == "faster" and change["fate"] == "not_faster"
+    assert "two runs alike" in change["reason"] and document["setting"] == {}
+
+
 def test_unknown_words_are_named(tmp_path):
     done = kscope(tmp_path, "tune", "--what=dataloader,speed", "script.py")
     assert done.returncode == 2
