@@ -342,7 +342,7 @@ UNLIKE = """
     runs = pathlib.Path(sys.argv[1])
     number = len(list(runs.iterdir()))
     (runs / str(number)).touch()
-    took = [0.020, 0.016, 0.0145][min(number, 2)]  # the third is that of the change
+    took = [0.060, 0.030, 0.020][min(number, 2)]  # the third is that of the change
     wait = entry("wait", took, took)
     parameter = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([parameter], lr=1e-3)
@@ -355,14 +355,14 @@ UNLIKE = """
 
 
 def test_a_gain_below_the_difference_of_runs_alike_is_not_kept(tmp_path):
-    """Each process has a speed of its own, whatever the setting: the second is a quarter faster."""
+    """Each process has a speed of its own, whatever the setting: the second is twice as fast."""
     runs = tmp_path / "runs"
     runs.mkdir()
     document, done = tune(
-        tmp_path, UNLIKE, "--no-advice", "--what=entry", "--max-seconds=25", arguments=[runs]
+        tmp_path, UNLIKE, "--no-advice", "--what=entry", "--max-seconds=60", arguments=[runs]
     )
     tries = tries_of(document)
-    assert re.match(r"two runs alike differ by 2\d %", tries[None]["reason"])
+    assert re.match(r"two runs alike differ by \d+ %", tries[None]["reason"])
     change = tries["entry.wait=1"]
     assert change["verdict"] == "faster" and change["fate"] == "not_faster"
     assert "two runs alike" in change["reason"] and document["setting"] == {}

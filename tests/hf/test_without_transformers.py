@@ -1,12 +1,15 @@
 """Goal: modules of torch are measured where transformers is missing. Method: a process in which its
 import fails."""
 
+import os
+import pathlib
 import subprocess
 import sys
 
 import pytest
 from tiny_models import torch
 
+PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
 pytestmark = pytest.mark.torch
 PROGRAM = """
 import sys
@@ -44,6 +47,9 @@ except ImportError as failure:
 def test_modules_of_torch():
     assert torch is not None
     command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    env = os.environ | {"PYTHONPATH": str(PYTHON)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=env
+    )
     assert done.returncode == 0, done.stderr
     assert "missing:" in done.stdout and "transformers" in done.stdout

@@ -19,6 +19,7 @@ from kinetoscope.tune.work import Work, as_batch, batches_of
 SECONDS = 60.0
 BATCHES = 8
 LOADING_SHARE_MIN = 0.05
+SECOND_LOOK_MAX = 1.5  # of the time of what was kept: who took longer is not looked at again
 
 
 class TuneResult(SweepResult):
@@ -123,12 +124,13 @@ def tune_batches(
     work = Work(model, batches, loss_fn, optimizer, training)
     names = stages.order(stages.meant_for(work, optimizer, loader, what), report)
     # The last trial decides, and loaders take long to get going: two shares for each.
-    share = seconds / (len(names) + 3)
+    share = seconds / (len(names) + 4)
     with Contest(work, tolerance) as contest:
         search = _Search(contest, optimizer, share, precisions)
         for name in names:
             if name != "dataloader":
                 search.try_stage(name)
+        search.look_again("precision")
         with kept_random(loader):
             return search.finish(loader if "dataloader" in names else None, loader)
 
@@ -156,6 +158,7 @@ class _Search:
         self.setting = AS_IT_IS
         self._first = contest.admit(AS_IT_IS, {}, "as it is")
         self._current = self._first
+        self._seconds = {}  # stage -> the change that came second in it, and what was kept
         self._notes = []
         if self._first["reason"] is not None:
             raise Unsteady(f"nothing is compared with the model as it is: {self._first['reason']}")
@@ -164,8 +167,18 @@ class _Search:
         """Keeps the best of a stage, if it is one."""
         if self._current["reason"] is not None:
             return  # it failed while it was timed: there is nothing to compare with
+        self._try(name, self._settings(name))
+
+    def look_again(self, name):
+        """Tries what came second in a stage on top of what was kept behind it: casts, for one, cost
+        less once they are compiled."""
+        change, kept = self._seconds.pop(name, (None, self.setting))
+        if self.setting != kept and self._current["reason"] is None:
+            self._try(name, [self.setting.with_(**change)])
+
+    def _try(self, name, settings):
         rows = []
-        for setting in self._settings(name):
+        for setting in settings:
             config = {k: v for k, v in setting.changes().items() if v != getattr(self.setting, k)}
             label = f"{name}: {next(iter(config.values()))}" if config else name
             label = label if name != "checkpointing" else f"{name}: {len(setting.checkpointed)}"
@@ -191,9 +204,16 @@ class _Search:
         if has_proof and kept is not before:
             self._current = kept
             self.setting = self._contest.runner_of(kept).setting
+            self._note_second(name, kept, rows)
         for row in (before, *rows):
             if row is not self._current and row is not self._first:
                 self._contest.dismiss(row)
+
+    def _note_second(self, name, kept, rows):
+        others = [r for r in rows if r is not kept and r["time"] and r["reason"] is None]
+        second = min(others, key=lambda row: row["time"], default=None)
+        if second is not None and second["time"] <= SECOND_LOOK_MAX * kept["time"]:
+            self._seconds[name] = (second["config"], self.setting)
 
     def finish(self, tuned_loader, loader):
         """The last trial, of all changes against none."""
