@@ -81,5 +81,6 @@ extern const struct ks_reader ks_reader_kineto;          /* Kineto and Chrome JS
 extern const struct ks_reader ks_reader_execution_trace; /* recognised and named, not read */
 extern const struct ks_reader ks_reader_memory_timeline; /* recognised and named, not read */
 extern const struct ks_reader ks_reader_recording;       /* what our own recorder writes */
+extern const struct ks_reader ks_reader_pstats;          /* what cProfile and pstats dump */
 
 #endif
