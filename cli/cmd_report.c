@@ -367,7 +367,9 @@ const struct ks_cli_command ks_cmd_report = {
     .details =
         "PATH is a trace of torch.profiler (.json, .json.gz, .json.zst), a recording of ours "
         "(.ksrec), a folder with them, or - for standard input. Several paths are the ranks or the "
-        "cycles of one run. One memory snapshot (.pickle) is shown as kscope memory shows it.\n\n"
+        "cycles of one run. A profile by cProfile (.pstats) is a path, too: calls and times of its "
+        "functions; and an export of Nsight Systems (nsys export --type sqlite). One memory "
+        "snapshot (.pickle) is shown as kscope memory shows it.\n\n"
         "Damaged input is read as far as it goes, and every repaired or dropped thing is counted "
         "in the report; --strict refuses it.\n\n"
         "--sort takes the names of torch's key_averages (self_cpu_time_total, cuda_time_total, "
@@ -383,6 +385,9 @@ const struct ks_cli_command ks_cmd_report = {
              "Exit status 1 when something costs a fifth of a step."},
             {"report --html page.html trace.json",
              "The same, and a page with timeline and flame graph, to open in a browser."},
+            {"report --table functions train.pstats",
+             "What cProfile counted: calls, own time and total time of each function."},
+            {"report run.sqlite", "The same of what nsys export --type sqlite has written."},
             {"report --rules team-rules/ trace.json",
              "Findings of your own rules beside those of kscope."},
             {NULL, NULL},

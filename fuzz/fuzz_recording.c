@@ -8,17 +8,10 @@
  *   then for each slot: how (1): bit 0: seal it, bit 1: items get their checksums,
  *     bit 2: magic and index are made right; size (2), and that many bytes of the slot
  *
- * What is missing is zero. The recording is read twice: as a whole, and in windows or strictly.
- * What must hold, beside what sanitizers see: windows change nothing; what strict reading accepts,
- * it reads the same, and nothing was repaired in it; strings are UTF-8; no duration is negative;
- * rows are sorted. */
-#include <stdio.h>
+ * What is missing is zero. What must hold is what fuzz_readings.h says. */
 #include <stdlib.h>
 
-#include "base/err.h"
-#include "check_sealed.h"
-#include "dump_trace.h"
-#include "read_bytes.h"
+#include "fuzz_readings.h"
 #include "wire/crc32c.h"
 #include "wire/recording.h"
 
@@ -117,69 +110,6 @@ static size_t unpack(struct packed packed, char *to)
     return packed.left == 1 && index > 0 ? whole - KS_WIRE_SLOT_SIZE + size : whole;
 }
 
-static bool is_undamaged(const struct ks_source *source)
-{
-    for (int i = 0; i < KS_STAT_COUNT; i++) {
-        if (ks_stat_info((enum ks_stat)i)->severity != KS_SEVERITY_INFO && source->counts[i] != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Reads and describes; the text is empty when the recording is refused. */
-static enum ks_status describe(struct ks_str bytes, const struct read_bytes_options *options,
-                               struct ks_text *out, struct ks_err *err)
-{
-    struct ks_trace *trace = NULL;
-    enum ks_status status = read_bytes(bytes, options, &trace, err);
-    if (status != KS_OK) {
-        KS_ASSERT(err->status == status && err->message[0] != '\0');
-        KS_ASSERT(err->offset >= KS_NO_OFFSET && err->offset <= (int64_t)bytes.len);
-        return status;
-    }
-    check_sealed(trace);
-    KS_ASSERT(!options->strict || is_undamaged(ks_trace_source(trace, 0)));
-    status = dump_trace(trace, out, err);
-    KS_ASSERT(status == KS_OK && !out->failed);
-    ks_trace_destroy(trace);
-    return KS_OK;
-}
-
-static void check_same(const struct ks_text *a, const struct ks_text *b)
-{
-    bool is_same = a->len == b->len && (a->len == 0 || memcmp(a->ptr, b->ptr, a->len) == 0);
-    if (!is_same) { // a person will look at this run
-        fprintf(stderr, "---- first\n%.*s---- second\n%.*s", (int)a->len, a->ptr, (int)b->len,
-                b->ptr);
-    }
-    KS_ASSERT(is_same);
-}
-
-/* Half of the inputs are read in windows, the others strictly: once more is what takes time. */
-static void check(struct ks_str bytes, uint8_t sizes)
-{
-    struct read_bytes_options options[2] = {{.chunk_rows = 2u << (sizes & 3)}};
-    struct ks_text texts[2];
-    struct ks_err errs[2] = {0};
-    enum ks_status status[2];
-    options[1] = options[0];
-    options[1].strict = sizes & 4;
-    options[1].window = sizes & 4 ? 0 : 1 + (sizes >> 3) * (size_t)KS_WIRE_SLOT_SIZE / 4;
-    for (int i = 0; i < 2; i++) {
-        ks_text_init(&texts[i]);
-        status[i] = describe(bytes, &options[i], &texts[i], &errs[i]);
-    }
-    KS_ASSERT(options[1].strict ? status[0] == KS_OK || status[1] != KS_OK
-                                : status[0] == status[1]);
-    if (status[1] == KS_OK) {
-        check_same(&texts[0], &texts[1]);
-    }
-    for (int i = 0; i < 2; i++) {
-        ks_text_release(&texts[i]);
-    }
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char *recording;
@@ -188,6 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     recording = recording ? recording : malloc(SIZE_MAX_ALL);
     size_t len = unpack((struct packed){data + 1, size - 1}, recording);
-    check((struct ks_str){recording, len}, data[0]);
+    /* Half of the inputs are read in windows, the others strictly: once more is what takes time. */
+    size_t window = data[0] & 4 ? 0 : 1 + (data[0] >> 3) * (size_t)KS_WIRE_SLOT_SIZE / 4;
+    compare_readings((struct ks_str){recording, len}, 2u << (data[0] & 3), window);
     return 0;
 }

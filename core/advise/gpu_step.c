@@ -43,6 +43,24 @@ bool ks_gpu_step_can_judge_shapes(const struct ks_facts *facts, struct ks_check 
     return check->state != KS_CHECK_COULD_NOT;
 }
 
+static bool has_operators(const struct ks_facts *facts)
+{
+    size_t i = 0;
+    while (i < facts->operator_count && facts->operators[i].kind != KS_OPERATOR_OP) {
+        i++;
+    }
+    return i < facts->operator_count;
+}
+
+bool ks_gpu_step_can_judge_host(const struct ks_facts *facts, struct ks_check *check)
+{
+    if (ks_gpu_step_can_judge(facts, check) && !has_operators(facts)) {
+        check->state = KS_CHECK_COULD_NOT;
+        check->reason = "no operators of PyTorch were recorded";
+    }
+    return check->state != KS_CHECK_COULD_NOT;
+}
+
 struct ks_finding ks_gpu_step_finding(const struct ks_rule *rule)
 {
     return (struct ks_finding){

@@ -11,6 +11,10 @@ bool ks_gpu_step_can_judge(const struct ks_facts *facts, struct ks_check *check)
 /* The same for rules that read shapes of inputs. */
 bool ks_gpu_step_can_judge_shapes(const struct ks_facts *facts, struct ks_check *check);
 
+/* The same for rules about the host's work: without operators nobody can tell what of its time is
+ * launching, and what is waiting or code. */
+bool ks_gpu_step_can_judge_host(const struct ks_facts *facts, struct ks_check *check);
+
 /* A finding of the rule with what these rules have in common; nothing of the place is known. */
 struct ks_finding ks_gpu_step_finding(const struct ks_rule *rule);
 

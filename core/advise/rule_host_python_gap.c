@@ -16,8 +16,8 @@
  * Without a GPU these stretches, a mean step's (high). Low: those of the median step, if that is
  * less, without what one core of all is kept busy by code that is moved, not removed.
  *
- * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work); without a GPU
- * only the first two.
+ * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work, no operators);
+ * without a GPU only the first two.
  */
 #include "advise/cpu_step.h"
 #include "advise/decode_loop.h"
@@ -73,7 +73,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
     if (!facts->has_gpu) {
         return ks_cpu_step_find_gap(&ks_rule_host_python_gap, facts, out, check, err);
     }
-    if (!ks_gpu_step_can_judge(facts, check)) {
+    if (!ks_gpu_step_can_judge_host(facts, check)) {
         return KS_OK;
     }
     struct ks_late_rank late = ks_late_rank_find(facts);

@@ -12,7 +12,7 @@
  * a graph launches all at once (low), and in which short kernels become part of longer ones (high),
  * both after the repair of what other rules explain.
  *
- * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work).
+ * Silent when: gpu_step.c sees an obstacle (too few steps, no steps, no GPU work, no operators).
  */
 #include "advise/gpu_step.h"
 #include "advise/registry.h"
@@ -60,7 +60,7 @@ static enum ks_status check(const struct ks_facts *facts, struct ks_findings *ou
                             struct ks_check *check, struct ks_err *err)
 {
     const struct ks_mean_step *mean = &facts->mean_step;
-    if (!ks_gpu_step_can_judge(facts, check)) {
+    if (!ks_gpu_step_can_judge_host(facts, check)) {
         return KS_OK;
     }
     int64_t idle_ns = ks_gpu_step_launching_ns(facts);

@@ -223,11 +223,12 @@ struct ks_function_id {
     uint32_t first_line;  /* 0 for C functions */
 };
 
-/* What the function profiler counted of a function, in all threads. */
+/* What function profilers counted of a function, in all threads. */
 struct ks_function_fact {
     struct ks_function_id id;
     int64_t calls;
-    int64_t open_calls; /* of them, those that had not returned when the recording ended */
+    int64_t primitive_calls; /* of them, those not inside of another of it */
+    int64_t open_calls;      /* of them, those that had not returned when the recording ended */
     int64_t self_ns;
     int64_t total_ns;  /* with what it called; a call inside of another of it counts nothing */
     size_t edge_first; /* who called it, in function_edges */
@@ -239,7 +240,10 @@ struct ks_function_edge {
     struct ks_function_id id; /* of the caller */
     size_t function;          /* number that the edges of one function share */
     int64_t calls;
+    int64_t primitive_calls;
+    int64_t self_ns;
     int64_t total_ns;
+    bool is_untimed; /* some profile has no times, and no primitive calls, for it */
 };
 
 /* A function in the stacks of a thread. A look is one sample of the sampler. */

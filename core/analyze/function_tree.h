@@ -27,12 +27,24 @@ enum ks_status ks_function_tree_of_stacks(struct ks_function_tree *tree,
     KS_MUST_CHECK;
 void ks_function_tree_release(struct ks_function_tree *tree); /* also after a failed init */
 
-/* Time of the calls on a path without what they called. Children of a call that is open have
+/* Time of the calls of a row without what they called. Children of a call that is open have
  * returned before it, so they may have taken longer: 0 then. */
+static inline int64_t ks_call_path_own_ns(const struct ks_call_path *path)
+{
+    int64_t own_ns = path->total_ns - path->child_ns;
+    return own_ns > 0 ? own_ns : 0;
+}
+
+/* Is it a part of what the sum of its function holds already? */
+static inline bool ks_call_path_is_part(const struct ks_call_path *path)
+{
+    return path->kind != KS_CALL_PATH && path->parent > 0;
+}
+
+/* The same so that rows can be added up: none for a part of another row. */
 static inline int64_t ks_call_path_self_ns(const struct ks_call_path *path)
 {
-    int64_t self_ns = path->total_ns - path->child_ns;
-    return self_ns > 0 ? self_ns : 0;
+    return ks_call_path_is_part(path) ? 0 : ks_call_path_own_ns(path);
 }
 
 /* By the texts of name and file, then by line. */

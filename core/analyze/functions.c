@@ -16,7 +16,8 @@ struct state {
     struct ks_analyzer *analyzer;
     struct ks_function_tree tree;
     struct ks_function_fact *functions; /* by function of the tree */
-    struct ks_map edge_index;           /* (function, caller) -> 1 + edge */
+    bool *is_listed;          /* by function, too: it was counted, and not only named as a caller */
+    struct ks_map edge_index; /* (function, caller) -> 1 + edge */
     struct ks_function_edge *edges;
     size_t edge_count;
     size_t edge_capacity;
@@ -24,8 +25,23 @@ struct state {
 
 /* ------------------------------------------------------------------ adding up */
 
+/* What a row adds to its function, and to the edge from the caller. */
+struct part {
+    int64_t primitive_calls;
+    int64_t total_ns;
+};
+
+/* Of a path, recursion counts where it was entered; sums say it themselves. */
+static struct part part_of(const struct ks_call_path *path, bool is_outermost)
+{
+    if (path->kind != KS_CALL_PATH) {
+        return (struct part){path->calls - path->recursive_calls, path->total_ns};
+    }
+    return is_outermost ? (struct part){path->calls, path->total_ns} : (struct part){0};
+}
+
 static enum ks_status add_edge(struct state *state, uint32_t function, uint32_t caller,
-                               const struct ks_call_path *path, int64_t total_ns,
+                               const struct ks_call_path *path, struct part part,
                                struct ks_err *err)
 {
     KS_TRY(ks_grow(&state->edges, state->edge_count, &state->edge_capacity, sizeof(*state->edges),
@@ -42,7 +58,10 @@ static enum ks_status add_edge(struct state *state, uint32_t function, uint32_t 
     }
     struct ks_function_edge *edge = &state->edges[*at - 1];
     edge->calls = ks_sum_add(edge->calls, path->calls);
-    edge->total_ns = ks_sum_add(edge->total_ns, total_ns);
+    edge->primitive_calls = ks_sum_add(edge->primitive_calls, part.primitive_calls);
+    edge->self_ns = ks_sum_add(edge->self_ns, ks_call_path_own_ns(path));
+    edge->total_ns = ks_sum_add(edge->total_ns, part.total_ns);
+    edge->is_untimed |= path->kind == KS_CALL_COUNT;
     return KS_OK;
 }
 
@@ -51,15 +70,19 @@ static enum ks_status add_path(struct state *state, uint32_t id, struct ks_err *
     const struct ks_call_path *path = ks_trace_call_path(state->analyzer->trace, id);
     uint32_t function = state->tree.function_of[id];
     struct ks_function_fact *fact = &state->functions[function];
-    int64_t total_ns = state->tree.is_outermost[id] ? path->total_ns : 0;
-    fact->calls = ks_sum_add(fact->calls, path->calls);
-    fact->open_calls = ks_sum_add(fact->open_calls, path->open);
-    fact->total_ns = ks_sum_add(fact->total_ns, total_ns);
-    fact->self_ns = ks_sum_add(fact->self_ns, ks_call_path_self_ns(path));
+    struct part part = part_of(path, state->tree.is_outermost[id]);
+    if (!ks_call_path_is_part(path)) {
+        fact->calls = ks_sum_add(fact->calls, path->calls);
+        fact->primitive_calls = ks_sum_add(fact->primitive_calls, part.primitive_calls);
+        fact->open_calls = ks_sum_add(fact->open_calls, path->open);
+        fact->total_ns = ks_sum_add(fact->total_ns, part.total_ns);
+        fact->self_ns = ks_sum_add(fact->self_ns, ks_call_path_self_ns(path));
+        state->is_listed[function] |= path->kind != KS_CALL_COUNT;
+    }
     if (path->parent == 0) {
         return KS_OK;
     }
-    return add_edge(state, function, state->tree.function_of[path->parent], path, total_ns, err);
+    return add_edge(state, function, state->tree.function_of[path->parent], path, part, err);
 }
 
 static enum ks_status add_paths(struct state *state, struct ks_err *err)
@@ -101,10 +124,12 @@ static int compare_edges(const void *left, const void *right, void *trace)
 }
 
 /* The root of calls without a path is no function. */
-static bool is_shown(const struct ks_trace *trace, const struct ks_function_fact *fact)
+static bool is_shown(const struct state *state, size_t function)
 {
-    bool is_root = ks_str_equal(ks_trace_str(trace, fact->id.name), ks_str_from(OVERFLOW_NAME));
-    return !is_root || fact->calls > 0;
+    const struct ks_function_fact *fact = &state->functions[function];
+    struct ks_str name = ks_trace_str(state->analyzer->trace, fact->id.name);
+    bool is_root = ks_str_equal(name, ks_str_from(OVERFLOW_NAME));
+    return state->is_listed[function] && (!is_root || fact->calls > 0);
 }
 
 /* Gives each function its place among the edges, which are in order of functions. */
@@ -142,7 +167,7 @@ static enum ks_status publish(struct state *state, struct ks_err *err)
     for (size_t i = 0; i < count; i++) {
         const struct ks_function_fact *fact = &state->functions[i];
         facts->function_self_ns = ks_sum_add(facts->function_self_ns, fact->self_ns);
-        if (is_shown(trace, fact)) {
+        if (is_shown(state, i)) {
             facts->functions[facts->function_count++] = *fact;
         }
     }
@@ -156,7 +181,8 @@ static enum ks_status compute(struct state *state, struct ks_err *err)
     const struct ks_trace *trace = state->analyzer->trace;
     KS_TRY(ks_function_tree_of_paths(&state->tree, trace, err));
     state->functions = ks_alloc(state->tree.function_count + 1, sizeof(*state->functions));
-    if (!state->functions) {
+    state->is_listed = ks_alloc(state->tree.function_count + 1, sizeof(*state->is_listed));
+    if (!state->functions || !state->is_listed) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep functions: count=%zu",
                        state->tree.function_count);
     }
@@ -175,6 +201,7 @@ enum ks_status ks_functions_compute(struct ks_analyzer *analyzer, struct ks_err 
     ks_function_tree_release(&state.tree);
     ks_map_release(&state.edge_index);
     ks_free(state.functions);
+    ks_free(state.is_listed);
     ks_free(state.edges);
     return status;
 }

@@ -248,9 +248,46 @@ static enum ks_status cut_at_optimizer(const struct ks_step_candidates *candidat
     return KS_OK;
 }
 
+/* "train_step 12": a word for a step, and its number. All others have the same stem. */
+static bool is_numbered(struct ks_str name, struct ks_str *stem)
+{
+    static const struct ks_str words[] = {{"step", 4}, {"iter", 4}, {"iteration", 9}, {"batch", 5}};
+    size_t len = name.len;
+    while (len > 0 && name.ptr[len - 1] >= '0' && name.ptr[len - 1] <= '9') {
+        len--;
+    }
+    *stem = (struct ks_str){name.ptr, len};
+    bool has_number = len < name.len;
+    while (len > 0 && memchr(" _-#:=", name.ptr[len - 1], 6)) {
+        len--;
+    }
+    for (size_t i = 0; has_number && i < KS_COUNT_OF(words); i++) {
+        struct ks_str end = {name.ptr + len - words[i].len, words[i].len};
+        if (len >= words[i].len && ks_str_equal_nocase(end, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The same number for annotations that can be the same step again and again: those of one name, or
+ * of one stem (FNV-1a, above all ids of names). */
+static uint64_t family_of(const struct ks_analyzer *analyzer, uint32_t name)
+{
+    struct ks_str stem;
+    if (!is_numbered(ks_trace_str(analyzer->trace, (struct ks_strid){name}), &stem)) {
+        return name;
+    }
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < stem.len; i++) {
+        hash = (hash ^ (unsigned char)stem.ptr[i]) * 0x100000001b3;
+    }
+    return hash | (uint64_t)1 << 63;
+}
+
 struct top_name {
     uint32_t lane;
-    uint32_t name;
+    uint64_t family;
     int64_t count;
     int64_t dur_ns;
     int64_t lane_span_ns;
@@ -260,14 +297,14 @@ struct top_search {
     struct top_name *names;
     size_t count;
     size_t capacity;
-    struct ks_map index; /* (lane, name) -> 1 + index */
+    struct ks_map index; /* (lane, family) -> 1 + index */
 };
 
-static enum ks_status note_top(struct top_search *search, uint32_t lane, uint32_t name,
+static enum ks_status note_top(struct top_search *search, uint32_t lane, uint64_t family,
                                int64_t dur_ns, struct ks_err *err)
 {
     bool added = false;
-    uint64_t *slot = ks_map_put(&search->index, lane, name, &added);
+    uint64_t *slot = ks_map_put(&search->index, lane, family, &added);
     if (slot && added) {
         if (search->count == search->capacity) {
             size_t capacity = search->capacity ? 2 * search->capacity : 16;
@@ -277,7 +314,7 @@ static enum ks_status note_top(struct top_search *search, uint32_t lane, uint32_
             search->capacity = names ? capacity : search->capacity;
         }
         if (slot) {
-            search->names[search->count++] = (struct top_name){.lane = lane, .name = name};
+            search->names[search->count++] = (struct top_name){.lane = lane, .family = family};
             *slot = search->count;
         }
     }
@@ -318,9 +355,10 @@ static enum ks_status walk_top(struct ks_analyzer *analyzer, const struct ks_lan
                 continue;
             }
             end_ns = row_end_ns;
+            uint64_t family = family_of(analyzer, name);
             if (search) {
-                status = note_top(search, lane->track, name, scan.col.dur_ns[i], err);
-            } else if (name == wanted->name) {
+                status = note_top(search, lane->track, family, scan.col.dur_ns[i], err);
+            } else if (family == wanted->family) {
                 struct ks_step_span span = {.start_ns = start_ns,
                                             .end_ns = row_end_ns,
                                             .number = (int64_t)out->count,

@@ -299,7 +299,9 @@ enum {
     PATH_CALLS,
     PATH_TOTAL,
     PATH_SELF,
-    PATH_OPEN
+    PATH_OPEN,
+    PATH_PRIMITIVE,
+    PATH_IS_SUM
 };
 
 static const struct ks_sql_column path_columns[] = {
@@ -313,6 +315,9 @@ static const struct ks_sql_column path_columns[] = {
     [PATH_TOTAL] = INTEGER("total_ns", "time of calls that returned, with what they called"),
     [PATH_SELF] = INTEGER("self_ns", "of it, without what they called"),
     [PATH_OPEN] = INTEGER("open_calls", "calls that had not returned when the recording ended"),
+    [PATH_PRIMITIVE] = INTEGER("primitive_calls", "of sums: calls that are not recursive"),
+    [PATH_IS_SUM] = INTEGER("is_sum", "1: of a profile without paths; a row without parent_id is "
+                                      "all of a function, one with it what that caller called"),
 };
 
 static uint64_t path_count(const void *user)
@@ -320,12 +325,18 @@ static uint64_t path_count(const void *user)
     return ks_trace_call_path_count(user);
 }
 
+/* Children of a call that is open have returned before it. */
+static int64_t own_ns(const struct ks_call_path *path)
+{
+    return path->total_ns > path->child_ns ? path->total_ns - path->child_ns : 0;
+}
+
 static enum ks_status path_cell(const void *user, uint64_t row, size_t column, struct ks_text *text,
                                 struct ks_sql_value *out, struct ks_err *err)
 {
     const struct ks_trace *trace = user;
     const struct ks_call_path *path = ks_trace_call_path(trace, (uint32_t)row + 1);
-    int64_t self_ns = path->total_ns - path->child_ns;
+    bool is_timed = path->kind != KS_CALL_COUNT;
     (void)text;
     (void)err;
     switch (column) {
@@ -336,10 +347,19 @@ static enum ks_status path_cell(const void *user, uint64_t row, size_t column, s
     case PATH_FILE: *out = text_of(trace, path->file); break;
     case PATH_FIRST_LINE: *out = unless(path->first_line, 0); break;
     case PATH_CALLS: *out = ks_sql_integer(path->calls); break;
-    case PATH_TOTAL: *out = ks_sql_integer(path->total_ns); break;
-    /* Children of a call that is open have returned before it. */
-    case PATH_SELF: *out = ks_sql_integer(self_ns > 0 ? self_ns : 0); break;
-    default: *out = ks_sql_integer(path->open); break;
+    case PATH_TOTAL:
+        *out =
+            is_timed ? ks_sql_integer(path->total_ns) : (struct ks_sql_value){.type = KS_SQL_NULL};
+        break;
+    case PATH_SELF:
+        *out = is_timed ? ks_sql_integer(own_ns(path)) : (struct ks_sql_value){.type = KS_SQL_NULL};
+        break;
+    case PATH_OPEN: *out = ks_sql_integer(path->open); break;
+    case PATH_PRIMITIVE:
+        *out = path->kind == KS_CALL_SUM ? ks_sql_integer(path->calls - path->recursive_calls)
+                                         : (struct ks_sql_value){.type = KS_SQL_NULL};
+        break;
+    default: *out = ks_sql_integer(path->kind != KS_CALL_PATH); break;
     }
     return KS_OK;
 }

@@ -146,7 +146,7 @@ enum ks_status ks_file_list_add(struct ks_file_list *files, const char *path,
         if (files->count == first) {
             return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET,
                            "Cannot find a trace in the folder: no name ends in .json, .json.gz, "
-                           ".json.zst or .ksrec");
+                           ".json.zst or .ksrec; profiles of other names are given by name");
         }
         qsort(files->list + first, files->count - first, sizeof(*files->list), compare_paths);
         return KS_OK;

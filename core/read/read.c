@@ -169,8 +169,23 @@ static enum ks_status read_with(struct reading *r, struct ks_err *err)
     return status;
 }
 
-static enum ks_status read_source(const struct ks_read_options *options, struct ks_feed *f,
-                                  const struct ks_reader_context *context, struct ks_err *err)
+/* The window has the begin of the file; the rest of it is the reader's to find. */
+static enum ks_status read_whole_file(struct reading *r, const char *path, struct ks_err *err)
+{
+    struct ks_feed *f = r->feed;
+    int64_t size = 0;
+    if (ks_input_plain_file(f->input, &size) < 0) {
+        return ks_fail(err, KS_ERR_UNSUPPORTED, KS_NO_OFFSET,
+                       "Cannot read input of format %s: it is read from a plain file, not from a "
+                       "pipe or a compressed one",
+                       r->reader->name);
+    }
+    return r->reader->read_file(r->context, path, (struct ks_str){f->buf, f->len}, size, err);
+}
+
+static enum ks_status read_source(const struct ks_read_options *options, const char *path,
+                                  struct ks_feed *f, const struct ks_reader_context *context,
+                                  struct ks_err *err)
 {
     struct ks_source *s = context->source;
     struct reading reading = {
@@ -188,7 +203,8 @@ static enum ks_status read_source(const struct ks_read_options *options, struct 
                                    err));
     KS_TRY(ks_trace_builder_intern(context->builder, ks_input_compression(f->input),
                                    &s->compression, err));
-    KS_TRY(read_with(&reading, err));
+    KS_TRY(reading.reader->read_file ? read_whole_file(&reading, path, err)
+                                     : read_with(&reading, err));
     KS_LOG(context->log, KS_LOG_DEBUG, "read %llu bytes, %llu events", (unsigned long long)s->bytes,
            (unsigned long long)s->events);
     return KS_OK;
@@ -207,7 +223,7 @@ static enum ks_status read_file(const struct ks_read_options *options, const cha
     if (status == KS_OK) {
         status = ks_feed_init(&f, options->window_bytes, err);
         if (status == KS_OK) {
-            status = read_source(options, &f, &context, err);
+            status = read_source(options, path, &f, &context, err);
         }
         context.source->run = status == KS_OK ? 0 : -1; // -1: left out of every run
         enum ks_status closed =

@@ -71,6 +71,11 @@ struct ks_reader {
     enum ks_status (*finish)(void *state, int64_t size, int64_t left, struct ks_err *err);
     void (*close)(void *state);          /* NULL is fine */
     const struct ks_reader_parts *parts; /* NULL: this format is read in one go */
+    /* For formats whose bytes lie anywhere in the file: reads all of a plain file of `size` bytes,
+     * and is all that such a reader has beside name and sniff. It may open further sources behind
+     * that of the context, and leaves the last one open. */
+    enum ks_status (*read_file)(const struct ks_reader_context *context, const char *path,
+                                struct ks_str head, int64_t size, struct ks_err *err);
 };
 
 /* First reader that knows the head of the input, or NULL. */
@@ -81,5 +86,7 @@ extern const struct ks_reader ks_reader_kineto;          /* Kineto and Chrome JS
 extern const struct ks_reader ks_reader_execution_trace; /* recognised and named, not read */
 extern const struct ks_reader ks_reader_memory_timeline; /* recognised and named, not read */
 extern const struct ks_reader ks_reader_recording;       /* what our own recorder writes */
+extern const struct ks_reader ks_reader_nsys;            /* what nsys export --type sqlite writes */
+extern const struct ks_reader ks_reader_pstats;          /* what cProfile and pstats dump */
 
 #endif

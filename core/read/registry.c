@@ -2,10 +2,8 @@
 #include "read/reader.h"
 
 static const struct ks_reader *const READERS[] = {
-    &ks_reader_recording,
-    &ks_reader_execution_trace,
-    &ks_reader_memory_timeline,
-    &ks_reader_kineto,
+    &ks_reader_recording,       &ks_reader_pstats,          &ks_reader_nsys,
+    &ks_reader_execution_trace, &ks_reader_memory_timeline, &ks_reader_kineto,
 };
 
 const struct ks_reader *ks_reader_find(struct ks_str head)

@@ -69,6 +69,16 @@ static struct ks_cell function_share(const struct ks_view *view, size_t row)
                          (double)view->facts->function_self_ns);
 }
 
+static void write_timed(struct ks_json *json, const char *key, int64_t value,
+                        const struct ks_function_edge *edge)
+{
+    if (edge->is_untimed) {
+        ks_json_null(json, key);
+    } else {
+        ks_json_int(json, key, value);
+    }
+}
+
 static void write_caller(const struct ks_view *view, const struct ks_function_edge *edge,
                          struct ks_json *json)
 {
@@ -80,7 +90,9 @@ static void write_caller(const struct ks_view *view, const struct ks_function_ed
     ks_cell_write(json, "file", &file);
     ks_cell_write(json, "line", &line);
     ks_json_int(json, "calls", edge->calls);
-    ks_json_int(json, "total_ns", edge->total_ns);
+    write_timed(json, "primitive_calls", edge->primitive_calls, edge);
+    write_timed(json, "self_ns", edge->self_ns, edge);
+    write_timed(json, "total_ns", edge->total_ns, edge);
     ks_json_object_end(json);
 }
 
@@ -101,13 +113,14 @@ static const struct ks_column function_columns[] = {
     TIME(ks_function_fact, "self_ns", "self", self_ns),
     SHARE("self_share", "share", function_share, "no function took time"),
     TIME(ks_function_fact, "total_ns", "total", total_ns),
+    COUNT(ks_function_fact, "primitive_calls", "primitive", KS_COLUMN_BOTH, primitive_calls),
     {.key = NULL},
 };
 
 const struct ks_list ks_list_functions = {
     .name = "functions",
     .columns = function_columns,
-    .empty = "There is no recording that counted calls of functions.",
+    .empty = "There is no recording or profile that counted calls of functions.",
     .row_count = function_count,
     .row = function_row,
     .write_more = write_callers,

@@ -75,8 +75,9 @@ static void append_source(struct ks_text *out, const struct ks_view *view, uint3
     append_value(out, "status", ks_str_from(ks_view_status(ks_source_status(source))));
     struct ks_unit_text bytes = ks_units_bytes((int64_t)source->bytes);
     struct ks_unit_text events = ks_units_count((int64_t)source->events);
+    bool is_text = ks_str_contains(ks_view_str(view, source->format), KS_STR("json"));
     ks_text_printf(out, "  %-*s%s in %s%s\n", LABEL_WIDTH, "events", events.text, bytes.text,
-                   source->is_recording ? "" : " of text");
+                   is_text ? " of text" : "");
     if (source->start_ns != KS_TIME_NONE && source->end_ns != KS_TIME_NONE) {
         struct ks_unit_text span = ks_units_time(source->end_ns - source->start_ns);
         ks_text_printf(out, "  %-*s%s\n", LABEL_WIDTH, "time", span.text);

@@ -10,7 +10,7 @@
 
 #include "store/trace.h"
 
-enum { KS_KST_VERSION = 4, KS_KST_HEADER_SIZE = 64 };
+enum { KS_KST_VERSION = 5, KS_KST_HEADER_SIZE = 64 };
 
 /* Do these first bytes of a file say that it is a sealed trace? */
 bool ks_kst_is_head(const char *head, size_t size);

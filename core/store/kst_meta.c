@@ -281,10 +281,19 @@ static bool is_thread(const struct ks_trace *trace, uint32_t track)
     return track > 0 && track < trace->track_count && trace->tracks[track].kind == KS_TRACK_THREAD;
 }
 
+/* Own times of sums may be longer than their totals. No difference overflows. */
+static bool is_call_path(const struct ks_call_path *path)
+{
+    bool is_sum = path->kind == KS_CALL_SUM || path->kind == KS_CALL_COUNT;
+    return (is_sum || path->kind == KS_CALL_PATH) && path->calls >= 0 && path->total_ns >= 0 &&
+           path->child_ns >= (is_sum ? path->total_ns - INT64_MAX : 0) &&
+           path->recursive_calls >= 0 && path->recursive_calls <= path->calls;
+}
+
 static enum ks_status take_call_paths(struct taker *taker, struct ks_trace *trace,
                                       struct ks_err *err)
 {
-    trace->call_path_count = ks_bytes_count(taker->bytes, sizeof(uint64_t) * 6);
+    trace->call_path_count = ks_bytes_count(taker->bytes, sizeof(uint64_t) * 7);
     trace->call_paths = ks_alloc(trace->call_path_count, sizeof(*trace->call_paths));
     if (!trace->call_paths) {
         return fail_nomem(err);
@@ -294,7 +303,7 @@ static enum ks_status take_call_paths(struct taker *taker, struct ks_trace *trac
 #define KS_CALL_PATH_FIELD(member, kind) path->member = take_##kind(taker);
 #include "store/kst_fields.def"
         taker->is_good = taker->is_good && path->parent <= i && is_thread(trace, path->track) &&
-                         path->calls >= 0 && path->total_ns >= 0 && path->child_ns >= 0;
+                         is_call_path(path);
     }
     return KS_OK;
 }

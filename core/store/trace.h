@@ -340,7 +340,15 @@ struct ks_stack {
     uint32_t caller;          /* id of a stack that comes before this one, 0 none */
 };
 
-/* A function as called by its parent: what the function profiler counted. */
+/* Profiles that do not tell paths apart (cProfile's) have sums instead: one without a parent holds
+ * all calls of its function, one with a parent those of them that the parent's function made. */
+enum ks_call_kind {
+    KS_CALL_PATH,
+    KS_CALL_SUM,
+    KS_CALL_COUNT, /* a sum of which only the number of calls is known */
+};
+
+/* A function as called by its parent: what a function profiler counted. */
 struct ks_call_path {
     uint32_t track;  /* of the thread */
     uint32_t parent; /* id of a path that comes before this one, 0: the first of its thread */
@@ -350,7 +358,10 @@ struct ks_call_path {
     uint32_t open;    /* calls that had not returned at the end of the file */
     int64_t calls;    /* that began */
     int64_t total_ns; /* of calls that returned, with what they called */
-    int64_t child_ns; /* of it, time in functions that it called */
+    int64_t child_ns; /* of it, time in functions that it called; of sums: total less own time */
+    /* Of sums: calls that began while another one of the same function was open. */
+    int64_t recursive_calls;
+    uint32_t kind; /* enum ks_call_kind */
 };
 
 struct ks_trace; /* see store/builder.h for how one is made */

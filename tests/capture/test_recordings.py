@@ -60,7 +60,8 @@ def test_functions_and_samples_are_shown_everywhere():
         ("forward", 600, 600),
         ("main", 300, 900),
     ]
-    main = {"name": "main", "file": "train.py", "line": 1, "calls": 4, "total_ns": 600}
+    main = {"name": "main", "file": "train.py", "line": 1, "calls": 4, "primitive_calls": 4,
+            "self_ns": 600, "total_ns": 600}  # fmt: skip
     assert document["functions"][0]["callers"] == [main]
     looks = [(s["tid"], s["name"], s["self_samples"]) for s in document["samples"]]
     assert looks == [(42, "forward", 8), (42, "main", 4), (41, "forward", 8), (41, "main", 1)]

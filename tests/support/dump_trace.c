@@ -254,6 +254,8 @@ static void dump_stacks(const struct ks_trace *trace, struct ks_text *out)
                        (long long)path->calls, (long long)path->total_ns,
                        (long long)path->child_ns);
         put_int(out, "open", path->open, 0);
+        put_int(out, "recursive", path->recursive_calls, 0);
+        put_int(out, "kind", path->kind, KS_CALL_PATH);
         ks_text_append(out, "\n", 1);
     }
 }

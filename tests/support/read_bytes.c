@@ -72,9 +72,10 @@ static enum ks_status read_source(struct ks_str bytes, const struct read_bytes_o
     head.ptr = copy;
     const struct ks_reader *reader = ks_reader_find(head);
     void *state = NULL;
+    bool has_windows = reader && !reader->read_file;
     enum ks_status status =
-        reader ? reader->open(context, head, &state, err)
-               : ks_fail(err, KS_ERR_FORMAT, 0, "Cannot read trace: unknown format");
+        has_windows ? reader->open(context, head, &state, err)
+                    : ks_fail(err, KS_ERR_FORMAT, 0, "Cannot read trace: unknown format");
     free(copy);
     size_t left = 0;
     if (status == KS_OK) {

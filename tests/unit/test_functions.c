@@ -135,6 +135,58 @@ static void test_worked_example(void **state)
     CHECK(PATHS, WANT);
 }
 
+static void add_row(struct ks_call_path row, const char *function)
+{
+    uint32_t id = 0;
+    row.track = track_of(1);
+    row.function = intern(function);
+    row.file = intern("f.py");
+    row.first_line = 3;
+    assert_int_equal(ks_trace_builder_call_path(builder, &row, &id, NULL), KS_OK);
+}
+
+/* A profile says itself what is recursive, and its totals are no sums of those of callers. What a
+ * recording counted of the same function is added; a caller that was not counted has no row. */
+static void test_sums_and_paths(void **state)
+{
+    (void)state;
+    struct ks_facts facts = {0};
+    begin();
+    add_row(
+        (struct ks_call_path){
+            .calls = 5, .recursive_calls = 3, .total_ns = 70, .child_ns = 10, .kind = KS_CALL_SUM},
+        "walk");
+    add_row((struct ks_call_path){.kind = KS_CALL_COUNT}, "gone");
+    add_row((struct ks_call_path){.parent = 1,
+                                  .calls = 3,
+                                  .recursive_calls = 2,
+                                  .total_ns = 40,
+                                  .child_ns = 15,
+                                  .kind = KS_CALL_SUM},
+            "walk");
+    add_row((struct ks_call_path){.parent = 2, .calls = 2, .kind = KS_CALL_COUNT}, "walk");
+    add_row((struct ks_call_path){.calls = 1, .total_ns = 9, .child_ns = 4}, "walk");
+    add_row((struct ks_call_path){.parent = 5, .calls = 2, .total_ns = 4}, "walk");
+    struct ks_trace *trace = seal(&facts);
+    assert_int_equal(facts.function_count, 1);
+    const struct ks_function_fact *walk = &facts.functions[0];
+    assert_int_equal(walk->calls, 5 + 1 + 2);
+    assert_int_equal(walk->primitive_calls, 2 + 1);
+    assert_int_equal(walk->self_ns, 60 + 5 + 4);
+    assert_int_equal(walk->total_ns, 70 + 9);
+    assert_int_equal(facts.function_self_ns, 69);
+    assert_int_equal(walk->edge_count, 2);
+    const struct ks_function_edge *edges = &facts.function_edges[walk->edge_first];
+    assert_int_equal(edges[0].calls, 3 + 2);
+    assert_int_equal(edges[0].primitive_calls, 1);
+    assert_int_equal(edges[0].self_ns, 25 + 4);
+    assert_int_equal(edges[0].total_ns, 40);
+    assert_false(edges[0].is_untimed);
+    assert_int_equal(edges[1].calls, 2);
+    assert_true(edges[1].is_untimed);
+    end(trace, &facts);
+}
+
 static void test_threads_and_open_calls(void **state)
 {
     (void)state;
@@ -295,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worked_example),
+        cmocka_unit_test(test_sums_and_paths),
         cmocka_unit_test(test_threads_and_open_calls),
         cmocka_unit_test(test_root_of_calls_without_path),
         cmocka_unit_test(test_random_trees),

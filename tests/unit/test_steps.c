@@ -163,6 +163,36 @@ static void test_top_span(void **state)
     facts_fixture_release(&f);
 }
 
+/* Names that differ in the number of the step alone are those of one step; layers are none. */
+static void test_numbered_top_spans(void **state)
+{
+    (void)state;
+    start();
+    HOST({1, NOTE, "train_step 7", 0, 10}, {1, NOTE, "train_step 8", 12, 10},
+         {1, NOTE, "val_step 8", 23, 2}, {1, NOTE, "train_step 12", 25, 10}, {1, OP, "x", 36, 4});
+    check_source(KS_STEPS_TOP_SPAN, 3);
+    assert_int_equal(f.facts.steps[2].dur_ns, 10);
+    assert_int_equal(f.facts.steps[1].breakdown_ns[KS_ROLE_CPU], 0);
+    facts_fixture_release(&f);
+
+    start();
+    HOST({1, NOTE, "Iteration#0", 0, 10}, {1, NOTE, "Iteration#1", 12, 10},
+         {1, NOTE, "Iteration#2", 24, 10});
+    check_source(KS_STEPS_TOP_SPAN, 3);
+    facts_fixture_release(&f);
+
+    start();
+    HOST({1, NOTE, "layer_0", 0, 10}, {1, NOTE, "layer_1", 12, 10}, {1, NOTE, "layer_2", 24, 10});
+    check_source(KS_STEPS_WINDOW, 1);
+    facts_fixture_release(&f);
+
+    start(); // no number, no family
+    HOST({1, NOTE, "step a", 0, 10}, {1, NOTE, "step b", 12, 10}, {1, NOTE, "step", 24, 10},
+         {1, NOTE, "7", 36, 10}, {1, NOTE, "8", 48, 10}, {1, NOTE, "9", 60, 10});
+    check_source(KS_STEPS_WINDOW, 1);
+    facts_fixture_release(&f);
+}
+
 static void test_graphs_and_period(void **state)
 {
     (void)state;
@@ -256,11 +286,17 @@ static void test_cut_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_true_step), cmocka_unit_test(test_queue_runs_empty),
-        cmocka_unit_test(test_scope),     cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_engines),   cmocka_unit_test(test_optimizer),
-        cmocka_unit_test(test_top_span),  cmocka_unit_test(test_graphs_and_period),
-        cmocka_unit_test(test_nothing),   cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_true_step),
+        cmocka_unit_test(test_queue_runs_empty),
+        cmocka_unit_test(test_scope),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_engines),
+        cmocka_unit_test(test_optimizer),
+        cmocka_unit_test(test_numbered_top_spans),
+        cmocka_unit_test(test_top_span),
+        cmocka_unit_test(test_graphs_and_period),
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_cut_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
