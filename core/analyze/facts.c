@@ -57,6 +57,7 @@ static void analyzer_release(struct ks_analyzer *analyzer)
 {
     ks_row_names_release(&analyzer->names);
     ks_free(analyzer->copies.items);
+    ks_device_time_release(&analyzer->device_time);
     ks_arena_release(&analyzer->scratch);
 }
 

@@ -216,6 +216,43 @@ struct ks_step_region {
     int64_t self_ns;
 };
 
+/* A module as called by one other (docs/analyses/modules.md). Times of a forward pass are those of
+ * calls; a call inside of a backward pass computes anew, and counts in both. */
+struct ks_module_fact {
+    struct ks_str name; /* of the instance: "Linear_0"; by hooks its label */
+    struct ks_str class_name;
+    struct ks_str tree_name; /* name behind blanks, by depth */
+    int64_t parent;          /* row of who called it; KS_UNKNOWN: no module did */
+    int64_t depth;
+    bool is_region; /* told by hooks, not by frames */
+    int64_t calls;
+    int64_t forward_ns;
+    int64_t forward_self_ns; /* without the modules that it called */
+    int64_t recompute_calls; /* of calls, inside of a backward pass */
+    int64_t recompute_ns;
+    int64_t backward_ns; /* KS_UNKNOWN: nodes of autograd do not tell their operators */
+    int64_t backward_self_ns;
+    int64_t forward_device_ns; /* KS_UNKNOWN, as all that follow: told by hooks */
+    int64_t forward_self_device_ns;
+    int64_t backward_device_ns;
+    int64_t backward_self_device_ns;
+    int64_t recompute_device_ns; /* that counts in both */
+};
+
+/* An operator and the node of autograd that it made (docs/analyses/autograd.md). Show the node by
+ * ks_autograd_label. */
+struct ks_autograd_fact {
+    struct ks_strid forward; /* 0: the trace does not tell the operator */
+    struct ks_strid shapes;  /* of its inputs, only when grouped by shape */
+    struct ks_strid node;
+    int64_t calls;         /* of nodes */
+    int64_t forward_calls; /* of operators: a graph that is kept can run again */
+    int64_t forward_ns;
+    int64_t backward_ns;
+    int64_t forward_device_ns;
+    int64_t backward_device_ns;
+};
+
 /* A function by what its source says. */
 struct ks_function_id {
     struct ks_strid name;
@@ -659,6 +696,10 @@ struct ks_facts {
     int64_t region_self_ns;              /* ... of this */
     struct ks_step_region *step_regions; /* by step, then number */
     size_t step_region_count;
+    struct ks_module_fact *modules; /* each before what it calls; most time first */
+    size_t module_count;
+    struct ks_autograd_fact *autograd; /* by backward_ns descending, then node and operator */
+    size_t autograd_count;
     struct ks_mark_fact *marks; /* instants first; by source, then name, then category */
     size_t mark_count;
     size_t instant_count;
@@ -744,6 +785,8 @@ bool ks_step_counts(const struct ks_facts *facts, const struct ks_step *step);
 
 /* What torch calls the row: its name, or "ProfilerStep*". */
 struct ks_str ks_operator_label(const struct ks_facts *facts, const struct ks_operator_fact *op);
+/* "AddmmBackward0" for "autograd::engine::evaluate_function: AddmmBackward0". */
+struct ks_str ks_autograd_label(const struct ks_facts *facts, const struct ks_autograd_fact *pair);
 /* "HtoD (Pageable -> Device)" for "Memcpy HtoD (Pageable -> Device)". */
 struct ks_str ks_copy_label(const struct ks_facts *facts, const struct ks_copy_fact *copy);
 

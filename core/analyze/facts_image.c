@@ -15,6 +15,7 @@ static const struct ks_image_type operator_type = KS_IMAGE_PLAIN(ks_operator_fac
 static const struct ks_image_type kernel_type = KS_IMAGE_PLAIN(ks_kernel_fact);
 static const struct ks_image_type region_type = KS_IMAGE_PLAIN(ks_region_fact);
 static const struct ks_image_type step_region_type = KS_IMAGE_PLAIN(ks_step_region);
+static const struct ks_image_type autograd_type = KS_IMAGE_PLAIN(ks_autograd_fact);
 static const struct ks_image_type mark_type = KS_IMAGE_PLAIN(ks_mark_fact);
 static const struct ks_image_type function_type = KS_IMAGE_PLAIN(ks_function_fact);
 static const struct ks_image_type function_edge_type = KS_IMAGE_PLAIN(ks_function_edge);
@@ -37,6 +38,13 @@ static const struct ks_image_field place_fields[] = {
     KS_IMAGE_STR_IN(struct ks_place, text),
 };
 static const struct ks_image_type place_type = KS_IMAGE_TYPE(ks_place, place_fields);
+
+static const struct ks_image_field module_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_module_fact, name),
+    KS_IMAGE_STR_IN(struct ks_module_fact, class_name),
+    KS_IMAGE_STR_IN(struct ks_module_fact, tree_name),
+};
+static const struct ks_image_type module_type = KS_IMAGE_TYPE(ks_module_fact, module_fields);
 
 static const struct ks_image_field time_place_fields[] = {
     KS_IMAGE_STR_IN(struct ks_time_place, file),
@@ -103,6 +111,8 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(copies, copy_count, copy_type),
     ARRAY(regions, region_count, region_type),
     ARRAY(step_regions, step_region_count, step_region_type),
+    ARRAY(modules, module_count, module_type),
+    ARRAY(autograd, autograd_count, autograd_type),
     ARRAY(marks, mark_count, mark_type),
     ARRAY(functions, function_count, function_type),
     ARRAY(function_edges, function_edge_count, function_edge_type),

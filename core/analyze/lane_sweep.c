@@ -25,6 +25,10 @@ static const uint64_t slice_columns =
     KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
     KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_category) |
     KS_COLUMN_BIT(KS_SLICE_COL_flags);
+static const uint64_t number_columns =
+    KS_COLUMN_BIT(KS_SLICE_COL_ext_id) | KS_COLUMN_BIT(KS_SLICE_COL_seq) |
+    KS_COLUMN_BIT(KS_SLICE_COL_aux) | KS_COLUMN_BIT(KS_SLICE_COL_dims) |
+    KS_COLUMN_BIT(KS_SLICE_COL_types) | KS_COLUMN_BIT(KS_SLICE_COL_concrete);
 static const uint64_t gpu_columns =
     KS_COLUMN_BIT(KS_GPU_COL_start_ns) | KS_COLUMN_BIT(KS_GPU_COL_dur_ns) |
     KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
@@ -117,7 +121,7 @@ static enum ks_status show_chunk(struct ks_lane_sweep *sweep, struct ks_sweep_wi
         ks_gpu_scan_open(&window->scan.gpu, sweep->trace, gpu_columns, begin, end);
         return ks_gpu_scan_next(&window->scan.gpu, err);
     }
-    ks_slice_scan_open(&window->scan.slice, sweep->trace, slice_columns, begin, end);
+    ks_slice_scan_open(&window->scan.slice, sweep->trace, sweep->slice_columns, begin, end);
     return ks_slice_scan_next(&window->scan.slice, err);
 }
 
@@ -302,6 +306,7 @@ enum ks_status ks_lane_sweep_open(struct ks_lane_sweep *sweep, const struct ks_t
 {
     *sweep = (struct ks_lane_sweep){
         .trace = trace, .source = source, .scratch = scratch, .mark = ks_arena_mark(scratch)};
+    sweep->slice_columns = slice_columns | (lanes & KS_SWEEP_NUMBERS ? number_columns : 0);
     enum ks_status status = open_lanes(sweep, lanes, err);
     if (status != KS_OK) {
         ks_lane_sweep_close(sweep);
@@ -344,6 +349,14 @@ static void show_row(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *
                                      .name = col->name[i],
                                      .category = col->category[i],
                                      .flags = col->flags[i]};
+        if (col->ext_id) {
+            row->ext_id = col->ext_id[i];
+            row->seq = col->seq[i];
+            row->aux = col->aux[i];
+            row->dims = col->dims[i];
+            row->types = col->types[i];
+            row->concrete = col->concrete[i];
+        }
     }
 }
 

@@ -11,7 +11,6 @@
  */
 #include <stdlib.h>
 
-#include "analyze/device_time.h"
 #include "analyze/flops.h"
 #include "analyze/registry.h"
 #include "analyze/step_lookup.h"
@@ -72,7 +71,6 @@ struct table {
 struct state {
     struct ks_analyzer *analyzer;
     struct table table;
-    struct ks_device_time device_time;
     struct ks_map flops; /* (name and shapes, types and concrete inputs) -> flops */
     struct open_row *pool;
     size_t pool_count;
@@ -602,7 +600,7 @@ static enum ks_status describe(struct state *state, struct open_row *row,
     bool is_async = scan->col.flags[i] & KS_SLICE_ASYNC;
     if (kind != KS_OPERATOR_RUNTIME && !is_async) {
         row->own_device_ns =
-            ks_device_time_find(&state->device_time, state->source, scan->col.ext_id[i]);
+            ks_device_time_find(&state->analyzer->device_time, state->source, scan->col.ext_id[i]);
     }
     if (scan->col.dims[i] != 0) {
         state->analyzer->facts->has_shapes = true;
@@ -783,7 +781,7 @@ static enum ks_status run(struct state *state, struct ks_err *err)
     if (!state->table.first_of) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep operators: names=%zu", names);
     }
-    KS_TRY(ks_device_time_init(&state->device_time, state->analyzer->facts, err));
+    KS_TRY(ks_device_time_init(&state->analyzer->device_time, state->analyzer->facts, err));
     size_t lane_count = 0;
     const struct ks_lane *lanes = ks_trace_lanes(trace, KS_TABLE_slice, &lane_count);
     for (size_t i = 0; i < lane_count; i++) {
@@ -800,7 +798,6 @@ enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err 
     ks_map_init(&state.flops);
     enum ks_status status = run(&state, err);
     close_memory(&state);
-    ks_device_time_release(&state.device_time);
     ks_map_release(&state.table.by_shape);
     ks_map_release(&state.flops);
     ks_free(state.table.first_of);

@@ -13,6 +13,7 @@ static const struct ks_analysis analyses[] = {
     {"op work", KS_STAGE_MIDDLE, ks_op_work_compute},
     {"replays", KS_STAGE_MIDDLE, ks_replays_compute},
     {"operators", KS_STAGE_BESIDE, ks_operators_compute},
+    {"autograd", KS_STAGE_BESIDE, ks_autograd_compute},
     {"launches", KS_STAGE_BESIDE, ks_launches_compute},
     {"recorder cost", KS_STAGE_BESIDE, ks_recorder_cost_compute},
     {"idle", KS_STAGE_BESIDE, ks_idle_compute},
