@@ -228,7 +228,7 @@ const struct ks_cli_command ks_cmd_export = {
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
              "links|findings|inputs|regions|functions|samples|counters|instants|modules|autograd|"
-             "events|slice|gpu|memory|mark|sample|link|track|source|string|stack|call_path",
+             "sequences|events|slice|gpu|memory|mark|sample|link|track|source|string|stack|call_path",
              "csv, parquet, arrow: which table of the report or of kscope query; else operators "
              "for csv and events for the others."},
             {"compression", 0, "HOW", "zstd|none",

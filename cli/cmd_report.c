@@ -404,7 +404,8 @@ const struct ks_cli_command ks_cmd_report = {
              "comments."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
-             "links|findings|inputs|regions|functions|samples|counters|instants|modules|autograd",
+             "links|findings|inputs|regions|functions|samples|counters|instants|modules|autograd|"
+             "sequences",
              "Show one table instead of the overview."},
             {"sort", 's', "KEY", NULL, "Sort the rows by a column; an unknown key lists them all."},
             {"limit", 'n', "N", NULL, "At most N rows in each list (tables: 20; JSON: all)."},

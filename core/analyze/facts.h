@@ -253,6 +253,19 @@ struct ks_autograd_fact {
     int64_t backward_device_ns;
 };
 
+enum { KS_SEQUENCE_MAX = 8, KS_SEQUENCE_ROWS_MAX = 1000 };
+
+/* Kernels that follow each other again and again (docs/analyses/sequences.md). */
+struct ks_sequence_fact {
+    struct ks_strid kernels[KS_SEQUENCE_MAX];
+    struct ks_str text; /* "a > b", long names cut */
+    int64_t length;
+    int64_t count;    /* occurrences that do not overlap */
+    int64_t total_ns; /* of its kernels */
+    int64_t gap_ns;   /* between them, nothing runs on the stream */
+    bool is_fusible;  /* all of them do little but read and write memory */
+};
+
 /* A function by what its source says. */
 struct ks_function_id {
     struct ks_strid name;
@@ -700,6 +713,8 @@ struct ks_facts {
     size_t module_count;
     struct ks_autograd_fact *autograd; /* by backward_ns descending, then node and operator */
     size_t autograd_count;
+    struct ks_sequence_fact *sequences; /* by total_ns + gap_ns descending; those with most */
+    size_t sequence_count;
     struct ks_mark_fact *marks; /* instants first; by source, then name, then category */
     size_t mark_count;
     size_t instant_count;

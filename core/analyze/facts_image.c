@@ -46,6 +46,11 @@ static const struct ks_image_field module_fields[] = {
 };
 static const struct ks_image_type module_type = KS_IMAGE_TYPE(ks_module_fact, module_fields);
 
+static const struct ks_image_field sequence_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_sequence_fact, text),
+};
+static const struct ks_image_type sequence_type = KS_IMAGE_TYPE(ks_sequence_fact, sequence_fields);
+
 static const struct ks_image_field time_place_fields[] = {
     KS_IMAGE_STR_IN(struct ks_time_place, file),
 };
@@ -113,6 +118,7 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(step_regions, step_region_count, step_region_type),
     ARRAY(modules, module_count, module_type),
     ARRAY(autograd, autograd_count, autograd_type),
+    ARRAY(sequences, sequence_count, sequence_type),
     ARRAY(marks, mark_count, mark_type),
     ARRAY(functions, function_count, function_type),
     ARRAY(function_edges, function_edge_count, function_edge_type),

@@ -6,6 +6,7 @@ static const struct ks_analysis analyses[] = {
     {"devices", KS_STAGE_FIRST, ks_devices_compute},
     {"breakdown", KS_STAGE_MIDDLE, ks_breakdown_compute},
     {"kernels", KS_STAGE_MIDDLE, ks_kernels_compute},
+    {"sequences", KS_STAGE_MIDDLE, ks_sequences_compute},
     {"gpu copies", KS_STAGE_MIDDLE, ks_gpu_copies_compute},
     {"syncs", KS_STAGE_MIDDLE, ks_syncs_compute},
     {"time places", KS_STAGE_MIDDLE, ks_time_places_compute},

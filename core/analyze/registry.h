@@ -45,6 +45,7 @@ enum ks_status ks_breakdown_compute(struct ks_analyzer *analyzer, struct ks_err 
 enum ks_status ks_phases_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_devices_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_kernels_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_sequences_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_launches_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_inputs_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_recorder_cost_compute(struct ks_analyzer *analyzer, struct ks_err *err);

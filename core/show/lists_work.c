@@ -302,6 +302,71 @@ const struct ks_list ks_list_kernels = {
     .row = kernel_row,
 };
 
+/* ------------------------------------------------------------------ sequences of kernels */
+
+static size_t sequence_count(const struct ks_view *view)
+{
+    return view->facts->sequence_count;
+}
+
+static const void *sequence_row(const struct ks_view *view, size_t row)
+{
+    return &view->facts->sequences[row];
+}
+
+static void write_kernels(const struct ks_view *view, size_t row, struct ks_json *json)
+{
+    const struct ks_sequence_fact *sequence = &view->facts->sequences[row];
+    ks_json_array_begin(json, "kernels");
+    for (size_t i = 0; i < (size_t)sequence->length; i++) {
+        ks_json_str(json, NULL, ks_view_str(view, sequence->kernels[i]));
+    }
+    ks_json_array_end(json);
+}
+
+static const struct ks_column sequence_columns[] = {
+    {.key = "text",
+     .title = "kernels",
+     .unit = KS_CELL_NAME,
+     .places = KS_COLUMN_SCREEN,
+     .field = KS_FIELD_TEXT,
+     KS_COLUMN_OF(ks_sequence_fact, text)},
+    {.key = "length",
+     .title = "length",
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_sequence_fact, length)},
+    {.key = "count",
+     .title = "times",
+     .unit = KS_CELL_COUNT,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_sequence_fact, count)},
+    {.key = "total_ns",
+     .title = "total",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_sequence_fact, total_ns)},
+    {.key = "gap_ns",
+     .title = "gaps",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_sequence_fact, gap_ns)},
+    {.key = "fusible",
+     .title = "fusible",
+     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
+     .field = KS_FIELD_BOOL,
+     KS_COLUMN_OF(ks_sequence_fact, is_fusible)},
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_sequences = {
+    .name = "sequences",
+    .columns = sequence_columns,
+    .empty = "No kernels follow each other more than once.",
+    .row_count = sequence_count,
+    .row = sequence_row,
+    .write_more = write_kernels,
+};
+
 /* ------------------------------------------------------------------ copies */
 
 static size_t copy_count(const struct ks_view *view)
