@@ -189,6 +189,7 @@ enum ks_status ks_facts_count_work(const struct ks_facts *facts, bool group_by_s
     out->trace = facts->trace;
     out->scope = facts->scope;
     out->scope.group_by_shape = group_by_shape;
+    out->scope.group_by_stack = 0;
     out->scope.step_range_given = true; // rows outside of the kept steps count nowhere
     out->source_count = facts->source_count;
     out->has_memory = facts->has_memory;

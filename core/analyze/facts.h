@@ -21,6 +21,7 @@ struct ks_scope {
     bool device_given;
     int64_t device;
     bool group_by_shape;
+    int64_t group_by_stack; /* operators are told apart by so many frames of theirs; 0: not */
 };
 
 enum ks_step_source { /* how the steps were found (steps[].source) */
@@ -149,6 +150,8 @@ struct ks_operator_fact {
     struct ks_strid name;   /* of folded steps: that of one of them */
     bool is_folded_step;    /* all ProfilerStep#N, which torch shows as ProfilerStep* */
     struct ks_strid shapes; /* only when grouped by shape */
+    struct ks_str stack;    /* only when grouped by stack: frames, innermost first, ';' between */
+    uint32_t stack_group;   /* number of that stack, 0: no frame */
     enum ks_operator_kind kind;
     int64_t calls;
     int64_t cpu_ns;
@@ -161,6 +164,16 @@ struct ks_operator_fact {
     int64_t device_bytes;
     int64_t self_device_bytes;
     int64_t flops; /* 0: torch knows no formula; KS_UNKNOWN: no shapes recorded */
+};
+
+/* What is called from one stack of Python frames; only when operators are grouped by stack. */
+struct ks_stack_fact {
+    struct ks_str stack; /* frames, innermost first, ';' between */
+    int64_t calls;
+    int64_t self_cpu_ns; /* of operators, as all that follow */
+    int64_t self_device_ns;
+    int64_t self_cpu_bytes; /* KS_UNKNOWN without profile_memory */
+    int64_t self_device_bytes;
 };
 
 struct ks_kernel_fact {
@@ -698,6 +711,8 @@ struct ks_facts {
     size_t stream_count;
     struct ks_operator_fact *operators; /* by self_cpu_ns descending, then name */
     size_t operator_count;
+    struct ks_stack_fact *stacks; /* by self_cpu_ns descending, then stack */
+    size_t stack_count;
     struct ks_kernel_fact *kernels; /* by total_ns descending, then name */
     size_t kernel_count;
     struct ks_copy_fact *copies; /* by total_ns descending, then kind */

@@ -11,7 +11,6 @@ static const struct ks_image_type step_range_type = KS_IMAGE_PLAIN(ks_step_range
 static const struct ks_image_type step_span_type = KS_IMAGE_PLAIN(ks_step_span_fact);
 static const struct ks_image_type device_type = KS_IMAGE_PLAIN(ks_device_fact);
 static const struct ks_image_type stream_type = KS_IMAGE_PLAIN(ks_stream_fact);
-static const struct ks_image_type operator_type = KS_IMAGE_PLAIN(ks_operator_fact);
 static const struct ks_image_type kernel_type = KS_IMAGE_PLAIN(ks_kernel_fact);
 static const struct ks_image_type region_type = KS_IMAGE_PLAIN(ks_region_fact);
 static const struct ks_image_type step_region_type = KS_IMAGE_PLAIN(ks_step_region);
@@ -50,6 +49,16 @@ static const struct ks_image_field sequence_fields[] = {
     KS_IMAGE_STR_IN(struct ks_sequence_fact, text),
 };
 static const struct ks_image_type sequence_type = KS_IMAGE_TYPE(ks_sequence_fact, sequence_fields);
+
+static const struct ks_image_field operator_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_operator_fact, stack),
+};
+static const struct ks_image_type operator_type = KS_IMAGE_TYPE(ks_operator_fact, operator_fields);
+
+static const struct ks_image_field stack_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_stack_fact, stack),
+};
+static const struct ks_image_type stack_type = KS_IMAGE_TYPE(ks_stack_fact, stack_fields);
 
 static const struct ks_image_field time_place_fields[] = {
     KS_IMAGE_STR_IN(struct ks_time_place, file),
@@ -112,6 +121,7 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(devices, device_count, device_type),
     ARRAY(streams, stream_count, stream_type),
     ARRAY(operators, operator_count, operator_type),
+    ARRAY(stacks, stack_count, stack_type),
     ARRAY(kernels, kernel_count, kernel_type),
     ARRAY(copies, copy_count, copy_type),
     ARRAY(regions, region_count, region_type),

@@ -126,6 +126,7 @@ extern const struct ks_list ks_list_operators, ks_list_kernels, ks_list_copies, 
 extern const struct ks_list ks_list_regions, ks_list_functions, ks_list_samples;
 extern const struct ks_list ks_list_counters, ks_list_instants;
 extern const struct ks_list ks_list_modules, ks_list_autograd, ks_list_sequences;
+extern const struct ks_list ks_list_stacks;
 extern const struct ks_list ks_list_steps, ks_list_phases, ks_list_idle;
 extern const struct ks_list ks_list_devices, ks_list_streams;
 extern const struct ks_list ks_list_syncs, ks_list_copy_sites, ks_list_places;

@@ -1,0 +1,197 @@
+#include "analyze/operator_stacks.h"
+
+#include "base/alloc.h"
+#include "base/grow.h"
+#include "base/text.h"
+
+void ks_operator_stacks_init(struct ks_operator_stacks *stacks, const struct ks_trace *trace,
+                             int64_t depth)
+{
+    *stacks = (struct ks_operator_stacks){
+        .trace = trace, .depth = depth < KS_STACK_DEPTH_MAX ? (size_t)depth : KS_STACK_DEPTH_MAX};
+    ks_map_init(&stacks->calls);
+    ks_map_init(&stacks->groups);
+    ks_map_init(&stacks->makers);
+}
+
+void ks_operator_stacks_release(struct ks_operator_stacks *stacks)
+{
+    ks_free(stacks->nodes);
+    ks_free(stacks->frames);
+    ks_free(stacks->inside);
+    ks_map_release(&stacks->calls);
+    ks_map_release(&stacks->groups);
+    ks_map_release(&stacks->makers);
+}
+
+static enum ks_status put_node(struct ks_operator_stacks *stacks, struct ks_map *map, uint32_t next,
+                               uint32_t name, uint32_t *id, struct ks_err *err)
+{
+    KS_TRY(ks_grow(&stacks->nodes, stacks->node_count, &stacks->node_capacity,
+                   sizeof(*stacks->nodes), "stacks", err));
+    uint64_t *slot = ks_map_put(map, next, name, NULL);
+    if (!slot || stacks->node_count >= UINT32_MAX - 1) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep stacks: count=%zu",
+                       stacks->node_count);
+    }
+    if (*slot == 0) {
+        stacks->nodes[stacks->node_count] = (struct ks_stack_node){.next = next, .name = name};
+        *slot = ++stacks->node_count;
+    }
+    *id = (uint32_t)*slot;
+    return KS_OK;
+}
+
+/* ------------------------------------------------------------------ open frames */
+
+void ks_operator_stacks_begin_lane(struct ks_operator_stacks *stacks)
+{
+    stacks->frame_count = 0;
+    stacks->inside_count = 0;
+    stacks->engine_node = 0;
+}
+
+/* The stack at a moment. */
+static uint32_t stack_at(struct ks_operator_stacks *stacks, int64_t start_ns)
+{
+    while (stacks->frame_count > 0 && stacks->frames[stacks->frame_count - 1].end_ns <= start_ns) {
+        stacks->frame_count--;
+    }
+    return stacks->frame_count > 0 ? stacks->frames[stacks->frame_count - 1].stack : 0;
+}
+
+enum ks_status ks_operator_stacks_open(struct ks_operator_stacks *stacks, uint32_t name,
+                                       int64_t start_ns, int64_t end_ns, struct ks_err *err)
+{
+    struct ks_stack_frame frame = {.end_ns = end_ns};
+    uint32_t around = stack_at(stacks, start_ns);
+    KS_TRY(ks_grow(&stacks->frames, stacks->frame_count, &stacks->frame_capacity,
+                   sizeof(*stacks->frames), "frames", err));
+    KS_TRY(put_node(stacks, &stacks->calls, around, name, &frame.stack, err));
+    stacks->frames[stacks->frame_count++] = frame;
+    return KS_OK;
+}
+
+/* ------------------------------------------------------------------ makers of nodes */
+
+static enum ks_status note_maker(struct ks_operator_stacks *stacks, const struct ks_stack_row *row,
+                                 uint32_t stack, struct ks_err *err)
+{
+    uint64_t *slot = ks_map_put(&stacks->makers, row->source, (uint64_t)row->number, NULL);
+    if (!slot) {
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep stacks of autograd");
+    }
+    *slot = *slot == 0 ? (uint64_t)stack + 1 : *slot; // the first one, as torch does
+    return KS_OK;
+}
+
+static uint32_t stack_of_maker(const struct ks_operator_stacks *stacks,
+                               const struct ks_stack_row *row)
+{
+    const uint64_t *slot = ks_map_find(&stacks->makers, row->source, (uint64_t)row->number);
+    return row->number >= 0 && slot ? (uint32_t)(*slot - 1) : 0;
+}
+
+/* The node's own row, not that of the engine around it: torch knows it by its scope, which no trace
+ * holds. One with a number says its thread; all stand in a row of the engine with their name. */
+static bool is_node(struct ks_operator_stacks *stacks, const struct ks_stack_row *row)
+{
+    struct ks_str prefix = KS_STR("autograd::engine::evaluate_function: ");
+    struct ks_str name = ks_trace_str(stacks->trace, (struct ks_strid){row->name});
+    if (ks_str_starts(name, prefix)) {
+        struct ks_str node = {name.ptr + prefix.len, name.len - prefix.len};
+        stacks->engine_node = ks_trace_str_find(stacks->trace, node).v;
+        stacks->engine_end_ns = row->end_ns;
+        return false;
+    }
+    bool is_in_engine = row->name == stacks->engine_node && row->end_ns <= stacks->engine_end_ns;
+    return is_in_engine || (row->number >= 0 && row->thread > 0);
+}
+
+enum ks_status ks_operator_stacks_find(struct ks_operator_stacks *stacks,
+                                       const struct ks_stack_row *row, uint32_t *stack,
+                                       struct ks_err *err)
+{
+    while (stacks->inside_count > 0 &&
+           stacks->inside[stacks->inside_count - 1].end_ns <= row->start_ns) {
+        stacks->inside_count--;
+    }
+    if (is_node(stacks, row)) {
+        KS_TRY(ks_grow(&stacks->inside, stacks->inside_count, &stacks->inside_capacity,
+                       sizeof(*stacks->inside), "nodes of autograd", err));
+        *stack = stack_of_maker(stacks, row);
+        stacks->inside[stacks->inside_count++] = (struct ks_stack_frame){row->end_ns, *stack};
+        return KS_OK;
+    }
+    if (stacks->inside_count > 0) {
+        *stack = stacks->inside[stacks->inside_count - 1].stack;
+        return KS_OK;
+    }
+    *stack = stack_at(stacks, row->start_ns);
+    return stacks->is_noting && row->number >= 0 ? note_maker(stacks, row, *stack, err) : KS_OK;
+}
+
+/* ------------------------------------------------------------------ groups */
+
+/* Frames that torch leaves out of stacks. */
+static bool is_left_out(struct ks_str name)
+{
+    static const char *const pairs[][2] = {
+        {"autograd/__init__", "_make_grads"},
+        {"autograd/__init__", "backward"},
+        {"torch/tensor", "backward"},
+        {"_internal/common_utils", "prof_callable"},
+        {"_internal/common_utils", "prof_func_call"},
+        {"_internal/common_utils", "prof_meth_call"},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(pairs); i++) {
+        if (ks_str_contains(name, ks_str_from(pairs[i][0])) &&
+            ks_str_contains(name, ks_str_from(pairs[i][1]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum ks_status ks_operator_stacks_group(struct ks_operator_stacks *stacks, uint32_t stack,
+                                        uint32_t *group, struct ks_err *err)
+{
+    *group = 0;
+    if (stack == 0 || stacks->nodes[stack - 1].group != 0) {
+        *group = stack ? stacks->nodes[stack - 1].group - 1 : 0;
+        return KS_OK;
+    }
+    size_t left = stacks->depth;
+    uint32_t at = stack;
+    for (size_t i = 0; at != 0 && left > 0 && i < KS_STACK_DEPTH_MAX; i++) {
+        struct ks_stack_node node = stacks->nodes[at - 1];
+        if (!is_left_out(ks_trace_str(stacks->trace, (struct ks_strid){node.name}))) {
+            KS_TRY(put_node(stacks, &stacks->groups, *group, node.name, group, err));
+            left--;
+        }
+        at = node.next;
+    }
+    stacks->nodes[stack - 1].group = *group + 1;
+    return KS_OK;
+}
+
+struct ks_str ks_operator_stacks_text(const struct ks_operator_stacks *stacks, uint32_t group,
+                                      struct ks_arena *arena)
+{
+    uint32_t names[KS_STACK_DEPTH_MAX];
+    size_t count = 0;
+    for (uint32_t at = group; at != 0; at = stacks->nodes[at - 1].next) {
+        KS_ASSERT(count < KS_STACK_DEPTH_MAX);
+        names[count++] = stacks->nodes[at - 1].name;
+    }
+    struct ks_text text;
+    ks_text_init(&text);
+    for (size_t i = count; i > 0; i--) {
+        ks_text_append_str(&text, ks_trace_str(stacks->trace, (struct ks_strid){names[i - 1]}));
+        ks_text_append(&text, ";", i > 1);
+    }
+    struct ks_str copy = {NULL, text.len};
+    copy.ptr = text.failed ? NULL : ks_arena_copy(arena, text.len ? text.ptr : "", text.len);
+    ks_text_release(&text);
+    return copy;
+}
