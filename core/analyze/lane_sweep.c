@@ -325,38 +325,42 @@ void ks_lane_sweep_close(struct ks_lane_sweep *sweep)
     *sweep = (struct ks_lane_sweep){0};
 }
 
-static void show_row(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *row)
+/* Member by member: most sweeps do not ask for the numbers, which are as large as the rest. */
+static void show_gpu(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *row)
 {
-    if (cursor->is_gpu) {
-        size_t i = (size_t)(cursor->row - cursor->window->scan.gpu.row);
-        const struct ks_gpu_cols *col = &cursor->window->scan.gpu.col;
-        *row = (struct ks_sweep_row){.start_ns = col->start_ns[i],
-                                     .end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]),
-                                     .launch_ns = col->launch_ns[i],
-                                     .lane = cursor->lane,
-                                     .name = col->name[i],
-                                     .launch_lane = col->launch_lane[i],
-                                     .stream = col->stream[i],
-                                     .category = col->category[i],
-                                     .flags = col->flags[i]};
-    } else {
-        size_t i = (size_t)(cursor->row - cursor->window->scan.slice.row);
-        const struct ks_slice_cols *col = &cursor->window->scan.slice.col;
-        *row = (struct ks_sweep_row){.start_ns = col->start_ns[i],
-                                     .end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]),
-                                     .launch_ns = KS_TIME_NONE,
-                                     .lane = cursor->lane,
-                                     .name = col->name[i],
-                                     .category = col->category[i],
-                                     .flags = col->flags[i]};
-        if (col->ext_id) {
-            row->ext_id = col->ext_id[i];
-            row->seq = col->seq[i];
-            row->aux = col->aux[i];
-            row->dims = col->dims[i];
-            row->types = col->types[i];
-            row->concrete = col->concrete[i];
-        }
+    size_t i = (size_t)(cursor->row - cursor->window->scan.gpu.row);
+    const struct ks_gpu_cols *col = &cursor->window->scan.gpu.col;
+    row->start_ns = col->start_ns[i];
+    row->end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]);
+    row->launch_ns = col->launch_ns[i];
+    row->lane = cursor->lane;
+    row->name = col->name[i];
+    row->launch_lane = col->launch_lane[i];
+    row->stream = col->stream[i];
+    row->category = col->category[i];
+    row->flags = col->flags[i];
+}
+
+static void show_slice(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *row)
+{
+    size_t i = (size_t)(cursor->row - cursor->window->scan.slice.row);
+    const struct ks_slice_cols *col = &cursor->window->scan.slice.col;
+    row->start_ns = col->start_ns[i];
+    row->end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]);
+    row->launch_ns = KS_TIME_NONE;
+    row->lane = cursor->lane;
+    row->name = col->name[i];
+    row->launch_lane = 0;
+    row->stream = 0;
+    row->category = col->category[i];
+    row->flags = col->flags[i];
+    if (col->ext_id) {
+        row->ext_id = col->ext_id[i];
+        row->seq = col->seq[i];
+        row->aux = col->aux[i];
+        row->dims = col->dims[i];
+        row->types = col->types[i];
+        row->concrete = col->concrete[i];
     }
 }
 
@@ -367,7 +371,11 @@ enum ks_status ks_lane_sweep_next(struct ks_lane_sweep *sweep, struct ks_sweep_r
         return KS_END;
     }
     struct ks_sweep_cursor *cursor = &sweep->cursors[sweep->heap[0].cursor];
-    show_row(cursor, row);
+    if (cursor->is_gpu) {
+        show_gpu(cursor, row);
+    } else {
+        show_slice(cursor, row);
+    }
     enum ks_status status = advance(sweep, cursor, err);
     if (status == KS_OK) {
         sweep->heap[0].start_ns = start_of(cursor);

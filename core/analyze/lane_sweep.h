@@ -17,7 +17,7 @@ struct ks_sweep_row {
     uint32_t stream;      /* GPU rows: track of the stream */
     enum ks_category category;
     unsigned flags; /* KS_SLICE_* or KS_GPU_* by category */
-    /* Columns of host rows, with KS_SWEEP_NUMBERS: */
+    /* Columns of host rows, with KS_SWEEP_NUMBERS; else nothing is said: */
     int64_t ext_id, seq, aux;
     uint32_t dims, types, concrete;
 };

@@ -1,8 +1,12 @@
 #include "analyze/operator_stacks.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
+#include "base/err.h"
 #include "base/grow.h"
 #include "base/text.h"
+#include "measure/sum.h"
 
 void ks_operator_stacks_init(struct ks_operator_stacks *stacks, const struct ks_trace *trace,
                              int64_t depth)
@@ -175,8 +179,9 @@ enum ks_status ks_operator_stacks_group(struct ks_operator_stacks *stacks, uint3
     return KS_OK;
 }
 
-struct ks_str ks_operator_stacks_text(const struct ks_operator_stacks *stacks, uint32_t group,
-                                      struct ks_arena *arena)
+/* The frames of a group, innermost first; empty for 0. A NULL pointer: out of memory. */
+static struct ks_str text_of(const struct ks_operator_stacks *stacks, uint32_t group,
+                             struct ks_arena *arena)
 {
     uint32_t names[KS_STACK_DEPTH_MAX];
     size_t count = 0;
@@ -194,4 +199,80 @@ struct ks_str ks_operator_stacks_text(const struct ks_operator_stacks *stacks, u
     copy.ptr = text.failed ? NULL : ks_arena_copy(arena, text.len ? text.ptr : "", text.len);
     ks_text_release(&text);
     return copy;
+}
+
+enum ks_status ks_operator_stacks_name(const struct ks_operator_stacks *stacks,
+                                       struct ks_operator_fact *operators, size_t count,
+                                       struct ks_arena *arena, struct ks_err *err)
+{
+    struct ks_str *texts = ks_alloc(stacks->node_count + 1, sizeof(*texts));
+    bool is_good = texts != NULL;
+    for (size_t i = 0; is_good && i < count; i++) {
+        struct ks_str *text = &texts[operators[i].stack_group];
+        if (!text->ptr) {
+            *text = text_of(stacks, operators[i].stack_group, arena);
+        }
+        is_good = text->ptr != NULL;
+        operators[i].stack = *text;
+    }
+    ks_free(texts);
+    return is_good ? KS_OK : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot name stacks");
+}
+
+/* ------------------------------------------------------------------ one row a stack */
+
+static int compare_stacks(const void *left, const void *right)
+{
+    const struct ks_stack_fact *a = left;
+    const struct ks_stack_fact *b = right;
+    if (a->self_cpu_ns != b->self_cpu_ns) {
+        return a->self_cpu_ns > b->self_cpu_ns ? -1 : 1;
+    }
+    return ks_str_compare(a->stack, b->stack);
+}
+
+static void add_to_stack(struct ks_stack_fact *sum, const struct ks_operator_fact *fact)
+{
+    sum->stack = fact->stack;
+    sum->calls += fact->calls;
+    sum->self_cpu_ns = ks_sum_add(sum->self_cpu_ns, fact->self_cpu_ns);
+    sum->self_device_ns = ks_sum_add(sum->self_device_ns, fact->self_device_ns);
+    sum->self_cpu_bytes = ks_sum_add(sum->self_cpu_bytes, fact->self_cpu_bytes);
+    sum->self_device_bytes = ks_sum_add(sum->self_device_bytes, fact->self_device_bytes);
+}
+
+/* What nothing was called from has no row, nor has what no frame called. */
+static void publish(struct ks_facts *facts, const struct ks_stack_fact *sums, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (sums[i].calls == 0) {
+            continue;
+        }
+        struct ks_stack_fact *row = &facts->stacks[facts->stack_count++];
+        *row = sums[i];
+        if (!facts->has_memory) {
+            row->self_cpu_bytes = row->self_device_bytes = KS_UNKNOWN;
+        }
+    }
+    qsort(facts->stacks, facts->stack_count, sizeof(*facts->stacks), compare_stacks);
+}
+
+enum ks_status ks_operator_stacks_sum(const struct ks_operator_stacks *stacks,
+                                      const struct ks_operator_fact *operators, size_t count,
+                                      struct ks_analyzer *analyzer, struct ks_err *err)
+{
+    struct ks_facts *facts = analyzer->facts;
+    size_t groups = stacks->node_count + 1;
+    struct ks_stack_fact *sums = ks_alloc(groups, sizeof(*sums));
+    facts->stacks = ks_new(analyzer->results, struct ks_stack_fact, groups);
+    if (!sums || !facts->stacks) {
+        ks_free(sums);
+        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep stacks: count=%zu", groups);
+    }
+    for (size_t i = 0; i < count; i++) {
+        add_to_stack(&sums[operators[i].stack_group], &operators[i]);
+    }
+    publish(facts, sums, groups);
+    ks_free(sums);
+    return KS_OK;
 }

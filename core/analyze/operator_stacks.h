@@ -5,10 +5,8 @@
 #ifndef KS_ANALYZE_OPERATOR_STACKS_H
 #define KS_ANALYZE_OPERATOR_STACKS_H
 
-#include "base/arena.h"
-#include "base/err.h"
+#include "analyze/registry.h"
 #include "base/map.h"
-#include "store/trace.h"
 
 /* Python itself ends at 1,000 calls; frames further out are not asked. */
 enum { KS_STACK_DEPTH_MAX = 1024 };
@@ -67,9 +65,14 @@ enum ks_status ks_operator_stacks_find(struct ks_operator_stacks *stacks,
 /* Id of the innermost frames of a stack, the same for equal ones. */
 enum ks_status ks_operator_stacks_group(struct ks_operator_stacks *stacks, uint32_t stack,
                                         uint32_t *group, struct ks_err *err) KS_MUST_CHECK;
-/* The frames of a group, innermost first, with ';' between; empty for 0. A NULL pointer: out of
- * memory. */
-struct ks_str ks_operator_stacks_text(const struct ks_operator_stacks *stacks, uint32_t group,
-                                      struct ks_arena *arena);
+/* Gives each operator the text of its group, which lives in `arena`. */
+enum ks_status ks_operator_stacks_name(const struct ks_operator_stacks *stacks,
+                                       struct ks_operator_fact *operators, size_t count,
+                                       struct ks_arena *arena, struct ks_err *err) KS_MUST_CHECK;
+/* Fills facts->stacks: operators with names, added up by group. */
+enum ks_status ks_operator_stacks_sum(const struct ks_operator_stacks *stacks,
+                                      const struct ks_operator_fact *operators, size_t count,
+                                      struct ks_analyzer *analyzer, struct ks_err *err)
+    KS_MUST_CHECK;
 
 #endif

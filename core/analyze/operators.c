@@ -833,76 +833,6 @@ static size_t rank_facts(const struct table *table, const struct ks_trace *trace
     return count;
 }
 
-/* ------------------------------------------------------------ one row a stack */
-
-static int compare_stacks(const void *left, const void *right)
-{
-    const struct ks_stack_fact *a = left;
-    const struct ks_stack_fact *b = right;
-    if (a->self_cpu_ns != b->self_cpu_ns) {
-        return a->self_cpu_ns > b->self_cpu_ns ? -1 : 1;
-    }
-    return ks_str_compare(a->stack, b->stack);
-}
-
-static void add_to_stack(struct ks_stack_fact *sum, const struct ks_operator_fact *fact)
-{
-    sum->stack = fact->stack;
-    sum->calls += fact->calls;
-    sum->self_cpu_ns = ks_sum_add(sum->self_cpu_ns, fact->self_cpu_ns);
-    sum->self_device_ns = ks_sum_add(sum->self_device_ns, fact->self_device_ns);
-    sum->self_cpu_bytes = ks_sum_add(sum->self_cpu_bytes, fact->self_cpu_bytes);
-    sum->self_device_bytes = ks_sum_add(sum->self_device_bytes, fact->self_device_bytes);
-}
-
-/* Rows without a frame are none. */
-static enum ks_status publish_stacks(struct state *state, struct ks_err *err)
-{
-    struct ks_facts *facts = state->analyzer->facts;
-    size_t count = state->stacks.node_count + 1;
-    struct ks_stack_fact *sums = ks_alloc(count, sizeof(*sums));
-    facts->stacks = ks_new(state->analyzer->results, struct ks_stack_fact, count);
-    if (!sums || !facts->stacks) {
-        ks_free(sums);
-        return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep stacks: count=%zu", count);
-    }
-    for (size_t i = 0; i < state->table.count; i++) {
-        const struct ks_operator_fact *fact = &state->table.facts[i];
-        add_to_stack(&sums[fact->stack_group], fact);
-    }
-    for (size_t i = 1; i < count; i++) {
-        struct ks_stack_fact *sum = &sums[i];
-        if (sum->calls > 0) {
-            if (!facts->has_memory) {
-                sum->self_cpu_bytes = sum->self_device_bytes = KS_UNKNOWN;
-            }
-            facts->stacks[facts->stack_count++] = *sum;
-        }
-    }
-    ks_free(sums);
-    qsort(facts->stacks, facts->stack_count, sizeof(*facts->stacks), compare_stacks);
-    return KS_OK;
-}
-
-static enum ks_status name_stacks(struct state *state, struct ks_err *err)
-{
-    struct ks_str *texts = ks_alloc(state->stacks.node_count + 1, sizeof(*texts));
-    bool is_good = texts != NULL;
-    for (size_t i = 0; is_good && i < state->table.count; i++) {
-        struct ks_operator_fact *fact = &state->table.facts[i];
-        struct ks_str *text = &texts[fact->stack_group];
-        if (!text->ptr) {
-            *text = ks_operator_stacks_text(&state->stacks, fact->stack_group,
-                                            state->analyzer->results);
-        }
-        is_good = text->ptr != NULL;
-        fact->stack = *text;
-    }
-    ks_free(texts);
-    return is_good ? publish_stacks(state, err)
-                   : ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot name stacks");
-}
-
 static void publish_fact(struct ks_facts *facts, const struct ks_operator_fact *known)
 {
     struct ks_operator_fact *fact = &facts->operators[facts->operator_count++];
@@ -956,7 +886,10 @@ static enum ks_status run(struct state *state, struct ks_err *err)
         KS_TRY(scan_lane(state, &lanes[i], err));
     }
     if (by_stack) {
-        KS_TRY(name_stacks(state, err));
+        KS_TRY(ks_operator_stacks_name(&state->stacks, state->table.facts, state->table.count,
+                                       state->analyzer->results, err));
+        KS_TRY(ks_operator_stacks_sum(&state->stacks, state->table.facts, state->table.count,
+                                      state->analyzer, err));
     }
     return publish(state, err);
 }

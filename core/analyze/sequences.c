@@ -388,8 +388,10 @@ static enum ks_status publish(struct search *search, struct ks_err *err)
     struct ks_facts *facts = search->analyzer->facts;
     size_t count =
         search->found_count < KS_SEQUENCE_ROWS_MAX ? search->found_count : KS_SEQUENCE_ROWS_MAX;
-    qsort_r(search->found, search->found_count, sizeof(*search->found), compare_facts,
-            (void *)(uintptr_t)search->analyzer->trace);
+    if (count > 0) {
+        qsort_r(search->found, search->found_count, sizeof(*search->found), compare_facts,
+                (void *)(uintptr_t)search->analyzer->trace);
+    }
     facts->sequences = ks_new(search->analyzer->results, struct ks_sequence_fact, count + 1);
     if (!facts->sequences) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep sequences: count=%zu", count);
