@@ -438,7 +438,8 @@ const struct ks_cli_command ks_cmd_report = {
              "Tell operators apart by the shapes of their inputs, too, or by the Python frames "
              "that called them."},
             {"stack-depth", 0, "N", NULL,
-             "With --group-by stack: by the N innermost frames (5); with --table stacks: all."},
+             "With --group-by stack: by the N innermost frames (5; above 64: all); with --table "
+             "stacks: all."},
             {"step", 0, "N..M", NULL, "Only the steps N to M, as the profiler numbers them."},
             {"device", 0, "N", NULL, "Only the GPU with this number."},
             KS_CLI_OPTION_RUN,

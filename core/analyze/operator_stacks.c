@@ -11,8 +11,10 @@
 void ks_operator_stacks_init(struct ks_operator_stacks *stacks, const struct ks_trace *trace,
                              int64_t depth)
 {
-    *stacks = (struct ks_operator_stacks){
-        .trace = trace, .depth = depth < KS_STACK_DEPTH_MAX ? (size_t)depth : KS_STACK_DEPTH_MAX};
+    *stacks = (struct ks_operator_stacks){.trace = trace,
+                                          .depth = depth < KS_STACK_DEPTH_MAX ? (size_t)depth
+                                                                              : KS_STACK_DEPTH_MAX,
+                                          .is_whole = depth > KS_STACK_DEPTH_MAX};
     ks_map_init(&stacks->calls);
     ks_map_init(&stacks->groups);
     ks_map_init(&stacks->makers);
@@ -46,6 +48,26 @@ static enum ks_status put_node(struct ks_operator_stacks *stacks, struct ks_map 
     return KS_OK;
 }
 
+/* Frames that torch leaves out of stacks. */
+static bool is_left_out(struct ks_str name)
+{
+    static const char *const pairs[][2] = {
+        {"autograd/__init__", "_make_grads"},
+        {"autograd/__init__", "backward"},
+        {"torch/tensor", "backward"},
+        {"_internal/common_utils", "prof_callable"},
+        {"_internal/common_utils", "prof_func_call"},
+        {"_internal/common_utils", "prof_meth_call"},
+    };
+    for (size_t i = 0; i < KS_COUNT_OF(pairs); i++) {
+        if (ks_str_contains(name, ks_str_from(pairs[i][0])) &&
+            ks_str_contains(name, ks_str_from(pairs[i][1]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ------------------------------------------------------------------ open frames */
 
 void ks_operator_stacks_begin_lane(struct ks_operator_stacks *stacks)
@@ -71,7 +93,10 @@ enum ks_status ks_operator_stacks_open(struct ks_operator_stacks *stacks, uint32
     uint32_t around = stack_at(stacks, start_ns);
     KS_TRY(ks_grow(&stacks->frames, stacks->frame_count, &stacks->frame_capacity,
                    sizeof(*stacks->frames), "frames", err));
-    KS_TRY(put_node(stacks, &stacks->calls, around, name, &frame.stack, err));
+    frame.stack = around;
+    if (!is_left_out(ks_trace_str(stacks->trace, (struct ks_strid){name}))) {
+        KS_TRY(put_node(stacks, &stacks->calls, around, name, &frame.stack, err));
+    }
     stacks->frames[stacks->frame_count++] = frame;
     return KS_OK;
 }
@@ -137,45 +162,24 @@ enum ks_status ks_operator_stacks_find(struct ks_operator_stacks *stacks,
 
 /* ------------------------------------------------------------------ groups */
 
-/* Frames that torch leaves out of stacks. */
-static bool is_left_out(struct ks_str name)
-{
-    static const char *const pairs[][2] = {
-        {"autograd/__init__", "_make_grads"},
-        {"autograd/__init__", "backward"},
-        {"torch/tensor", "backward"},
-        {"_internal/common_utils", "prof_callable"},
-        {"_internal/common_utils", "prof_func_call"},
-        {"_internal/common_utils", "prof_meth_call"},
-    };
-    for (size_t i = 0; i < KS_COUNT_OF(pairs); i++) {
-        if (ks_str_contains(name, ks_str_from(pairs[i][0])) &&
-            ks_str_contains(name, ks_str_from(pairs[i][1]))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 enum ks_status ks_operator_stacks_group(struct ks_operator_stacks *stacks, uint32_t stack,
                                         uint32_t *group, struct ks_err *err)
 {
-    *group = 0;
-    if (stack == 0 || stacks->nodes[stack - 1].group != 0) {
-        *group = stack ? stacks->nodes[stack - 1].group - 1 : 0;
+    *group = stack;
+    if (stack == 0 || stacks->is_whole) {
         return KS_OK;
     }
-    size_t left = stacks->depth;
+    *group = stacks->nodes[stack - 1].group;
+    if (*group != 0) {
+        return KS_OK;
+    }
     uint32_t at = stack;
-    for (size_t i = 0; at != 0 && left > 0 && i < KS_STACK_DEPTH_MAX; i++) {
+    for (size_t i = 0; at != 0 && i < stacks->depth; i++) {
         struct ks_stack_node node = stacks->nodes[at - 1];
-        if (!is_left_out(ks_trace_str(stacks->trace, (struct ks_strid){node.name}))) {
-            KS_TRY(put_node(stacks, &stacks->groups, *group, node.name, group, err));
-            left--;
-        }
+        KS_TRY(put_node(stacks, &stacks->groups, *group, node.name, group, err));
         at = node.next;
     }
-    stacks->nodes[stack - 1].group = *group + 1;
+    stacks->nodes[stack - 1].group = *group;
     return KS_OK;
 }
 
@@ -183,17 +187,18 @@ enum ks_status ks_operator_stacks_group(struct ks_operator_stacks *stacks, uint3
 static struct ks_str text_of(const struct ks_operator_stacks *stacks, uint32_t group,
                              struct ks_arena *arena)
 {
-    uint32_t names[KS_STACK_DEPTH_MAX];
+    uint32_t names[KS_STACK_SHOWN_MAX];
     size_t count = 0;
-    for (uint32_t at = group; at != 0; at = stacks->nodes[at - 1].next) {
-        KS_ASSERT(count < KS_STACK_DEPTH_MAX);
+    for (uint32_t at = group; at != 0 && count < KS_STACK_SHOWN_MAX;) {
         names[count++] = stacks->nodes[at - 1].name;
+        at = stacks->nodes[at - 1].next;
     }
     struct ks_text text;
     ks_text_init(&text);
-    for (size_t i = count; i > 0; i--) {
-        ks_text_append_str(&text, ks_trace_str(stacks->trace, (struct ks_strid){names[i - 1]}));
-        ks_text_append(&text, ";", i > 1);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t name = names[stacks->is_whole ? i : count - 1 - i];
+        ks_text_append(&text, ";", i > 0);
+        ks_text_append_str(&text, ks_trace_str(stacks->trace, (struct ks_strid){name}));
     }
     struct ks_str copy = {NULL, text.len};
     copy.ptr = text.failed ? NULL : ks_arena_copy(arena, text.len ? text.ptr : "", text.len);

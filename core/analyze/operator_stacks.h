@@ -8,17 +8,20 @@
 #include "analyze/registry.h"
 #include "base/map.h"
 
-/* Python itself ends at 1,000 calls; frames further out are not asked. */
-enum { KS_STACK_DEPTH_MAX = 1024 };
+/* More frames than the first mean whole stacks, which are there already: so many from inside need
+ * that many entries a stack. Texts end at the second: a file could ask for the square of its depth.
+ */
+enum { KS_STACK_DEPTH_MAX = 64, KS_STACK_SHOWN_MAX = 256 };
 
 /* Ids of stacks; 0: no frame was open. */
 struct ks_operator_stacks {
     const struct ks_trace *trace;
-    size_t depth; /* frames that tell stacks apart */
+    size_t depth; /* frames that tell stacks apart, 0: stacks are not asked for */
+    bool is_whole;
     struct ks_stack_node {
         uint32_t next; /* the frame around it; in a group: the frame inside of it */
         uint32_t name;
-        uint32_t group; /* 1 + group of the stack, once it was asked for */
+        uint32_t group; /* of the stack, once it was asked for; 0: not yet */
     } * nodes;          /* ids from 1; of calls and of groups */
     size_t node_count;
     size_t node_capacity;
