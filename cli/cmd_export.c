@@ -101,6 +101,8 @@ static int read_options(const struct ks_cli_args *args, struct ks_report_options
 {
     options->rank_given = ks_cli_given(args, "rank");
     options->device_given = ks_cli_given(args, "device");
+    const char *table = ks_cli_value(args, "table");
+    options->group_by_stack = table && strcmp(table, "stacks") == 0 ? INT64_MAX : 0;
     int status = ks_cli_number(args, "rank", 0, INT32_MAX, &options->rank);
     if (status == KS_EXIT_OK) {
         status = ks_cli_number(args, "device", 0, INT32_MAX, &options->device);
@@ -227,8 +229,9 @@ const struct ks_cli_command ks_cmd_export = {
              "Write to FILE, whole or not at all; - is standard output."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
-             "links|findings|inputs|regions|functions|samples|counters|instants|events|slice|gpu|"
-             "memory|mark|sample|link|track|source|string|stack|call_path",
+             "links|findings|inputs|regions|functions|samples|counters|instants|modules|autograd|"
+             "sequences|stacks|events|slice|gpu|memory|mark|sample|link|track|source|string|stack|"
+             "call_path",
              "csv, parquet, arrow: which table of the report or of kscope query; else operators "
              "for csv and events for the others."},
             {"compression", 0, "HOW", "zstd|none",

@@ -138,7 +138,9 @@ static int read_options(const struct ks_cli_args *args, struct ks_query_options 
                         struct ks_report_options *report)
 {
     int64_t seconds = 0;
-    report->group_by_shape = ks_cli_given(args, "group-by");
+    const char *grouping = ks_cli_value(args, "group-by");
+    report->group_by_shape = grouping && strcmp(grouping, "shape") == 0;
+    report->group_by_stack = grouping && strcmp(grouping, "stack") == 0 ? INT64_MAX : 0;
     options->is_cancelled = ks_cli_is_interrupted;
     int status = ks_cli_read_report(args, report);
     if (status == KS_EXIT_OK) {
@@ -281,8 +283,9 @@ const struct ks_cli_command ks_cmd_query = {
              "in a file beyond it."},
             KS_CLI_OPTION_CACHE,
             KS_CLI_OPTION_NO_CACHE,
-            {"group-by", 0, "WHAT", "shape",
-             "Tell operators apart by the shapes of their inputs too, in fact_operators."},
+            {"group-by", 0, "WHAT", "shape|stack",
+             "Tell operators apart by the shapes of their inputs, too, in fact_operators, or by "
+             "the Python frames that called them, which also fills fact_stacks."},
             {"compare", 0, "PATH", NULL,
              "Fill the tables fact_compare_* with what an earlier run is compared by."},
             KS_CLI_OPTION_RUN,

@@ -12,7 +12,7 @@
 #include "text_args.h"
 #include "trace_args.h"
 
-enum { SORT_NAMES_MAX = 64 };
+enum { SORT_NAMES_MAX = 64, STACK_DEPTH_DEFAULT = 5, STACK_DEPTH_MAX = 1024 };
 
 static struct ks_cli_output output;
 
@@ -159,9 +159,33 @@ static int read_style(const struct ks_cli_args *args, struct ks_report_style *st
 
 /* ------------------------------------------------------------------ how to read */
 
+static bool is_value(const struct ks_cli_args *args, const char *option, const char *value)
+{
+    const char *given = ks_cli_value(args, option);
+    return given && strcmp(given, value) == 0;
+}
+
+/* A table of stacks is about whole ones, unless a depth is said. */
+static int read_grouping(const struct ks_cli_args *args, struct ks_report_options *options)
+{
+    bool is_table = is_value(args, "table", "stacks");
+    bool by_stack = is_value(args, "group-by", "stack") || is_table;
+    options->group_by_shape = is_value(args, "group-by", "shape");
+    if (!by_stack && ks_cli_given(args, "stack-depth")) {
+        return ks_cli_usage_fail(args, "Cannot use --stack-depth without --group-by stack");
+    }
+    int64_t depth = is_table ? STACK_DEPTH_MAX : STACK_DEPTH_DEFAULT;
+    int status = ks_cli_number(args, "stack-depth", 1, STACK_DEPTH_MAX, &depth);
+    options->group_by_stack = by_stack ? depth : 0;
+    return status;
+}
+
 static int read_options(const struct ks_cli_args *args, struct ks_report_options *options)
 {
-    options->group_by_shape = ks_cli_given(args, "group-by");
+    int grouping = read_grouping(args, options);
+    if (grouping != KS_EXIT_OK) {
+        return grouping;
+    }
     options->device_given = ks_cli_given(args, "device");
     int status = ks_cli_number(args, "device", 0, INT32_MAX, &options->device);
     if (status == KS_EXIT_OK) {
@@ -409,13 +433,18 @@ const struct ks_cli_command ks_cmd_report = {
              "comments."},
             {"table", 't', "TABLE",
              "operators|kernels|steps|phases|idle|devices|streams|copies|copy_sites|syncs|places|"
-             "links|findings|inputs|regions|functions|samples|counters|instants",
+             "links|findings|inputs|regions|functions|samples|counters|instants|modules|autograd|"
+             "sequences|stacks",
              "Show one table instead of the overview."},
             {"sort", 's', "KEY", NULL, "Sort the rows by a column; an unknown key lists them all."},
             {"limit", 'n', "N", NULL, "At most N rows in each list (tables: 20; JSON: all)."},
             {"all-rows", 0, NULL, NULL, "All rows, whatever their number."},
-            {"group-by", 0, "WHAT", "shape",
-             "Tell operators apart by the shapes of their inputs too."},
+            {"group-by", 0, "WHAT", "shape|stack",
+             "Tell operators apart by the shapes of their inputs, too, or by the Python frames "
+             "that called them."},
+            {"stack-depth", 0, "N", NULL,
+             "With --group-by stack: by the N innermost frames (5; above 64: all); with --table "
+             "stacks: all."},
             {"step", 0, "N..M", NULL, "Only the steps N to M, as the profiler numbers them."},
             {"device", 0, "N", NULL, "Only the GPU with this number."},
             KS_CLI_OPTION_RUN,

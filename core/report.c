@@ -177,6 +177,7 @@ static struct ks_scope scope_of(const struct ks_report_options *options)
         .device_given = options->device_given,
         .device = options->device,
         .group_by_shape = options->group_by_shape,
+        .group_by_stack = options->group_by_stack,
     };
 }
 

@@ -18,8 +18,8 @@ static const int64_t TICK_NS = 20000000;
 
 /* What decides what is read and computed is part of the key, and so is each new member of these:
  * take it into the key, then count it here. */
-_Static_assert(sizeof(struct ks_scope) == 48, "a new member of the scope belongs into the key");
-_Static_assert(sizeof(struct ks_report_options) == 176,
+_Static_assert(sizeof(struct ks_scope) == 56, "a new member of the scope belongs into the key");
+_Static_assert(sizeof(struct ks_report_options) == 184,
                "a new option belongs into the key, unless no byte of a report hangs on it");
 
 static void count_warnings(void *user, enum ks_log_level level, const char *domain,
@@ -63,6 +63,7 @@ static void make_key(struct ks_cache_key *key, XXH3_state_t *hash,
     key->trace[0] = trace.high64;
     key->trace[1] = trace.low64;
     add_number(hash, options->group_by_shape);
+    add_number(hash, (uint64_t)options->group_by_stack);
     add_number(hash, options->step_range_given);
     add_number(hash, (uint64_t)options->step_first);
     add_number(hash, (uint64_t)options->step_last);

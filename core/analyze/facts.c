@@ -57,6 +57,7 @@ static void analyzer_release(struct ks_analyzer *analyzer)
 {
     ks_row_names_release(&analyzer->names);
     ks_free(analyzer->copies.items);
+    ks_device_time_release(&analyzer->device_time);
     ks_arena_release(&analyzer->scratch);
 }
 
@@ -188,6 +189,7 @@ enum ks_status ks_facts_count_work(const struct ks_facts *facts, bool group_by_s
     out->trace = facts->trace;
     out->scope = facts->scope;
     out->scope.group_by_shape = group_by_shape;
+    out->scope.group_by_stack = 0;
     out->scope.step_range_given = true; // rows outside of the kept steps count nowhere
     out->source_count = facts->source_count;
     out->has_memory = facts->has_memory;

@@ -21,6 +21,7 @@ struct ks_scope {
     bool device_given;
     int64_t device;
     bool group_by_shape;
+    int64_t group_by_stack; /* operators are told apart by so many frames of theirs; 0: not */
 };
 
 enum ks_step_source { /* how the steps were found (steps[].source) */
@@ -149,6 +150,8 @@ struct ks_operator_fact {
     struct ks_strid name;   /* of folded steps: that of one of them */
     bool is_folded_step;    /* all ProfilerStep#N, which torch shows as ProfilerStep* */
     struct ks_strid shapes; /* only when grouped by shape */
+    struct ks_str stack;    /* only when grouped by stack: frames, innermost first, ';' between */
+    uint32_t stack_group;   /* number of that stack, 0: no frame */
     enum ks_operator_kind kind;
     int64_t calls;
     int64_t cpu_ns;
@@ -161,6 +164,16 @@ struct ks_operator_fact {
     int64_t device_bytes;
     int64_t self_device_bytes;
     int64_t flops; /* 0: torch knows no formula; KS_UNKNOWN: no shapes recorded */
+};
+
+/* What is called from one stack of Python frames; only when operators are grouped by stack. */
+struct ks_stack_fact {
+    struct ks_str stack; /* frames, innermost first, ';' between */
+    int64_t calls;
+    int64_t self_cpu_ns; /* of operators, as all that follow */
+    int64_t self_device_ns;
+    int64_t self_cpu_bytes; /* KS_UNKNOWN without profile_memory */
+    int64_t self_device_bytes;
 };
 
 struct ks_kernel_fact {
@@ -214,6 +227,56 @@ struct ks_step_region {
     struct ks_strid category;
     int64_t calls; /* that began in the step */
     int64_t self_ns;
+};
+
+/* A module as called by one other (docs/analyses/modules.md). Times of a forward pass are those of
+ * calls; a call inside of a backward pass computes anew, and counts in both. */
+struct ks_module_fact {
+    struct ks_str name; /* of the instance: "Linear_0"; by hooks its label */
+    struct ks_str class_name;
+    struct ks_str tree_name; /* name behind blanks, by depth */
+    int64_t parent;          /* row of who called it; KS_UNKNOWN: no module did */
+    int64_t depth;
+    bool is_region; /* told by hooks, not by frames */
+    int64_t calls;
+    int64_t forward_ns;
+    int64_t forward_self_ns; /* without the modules that it called */
+    int64_t recompute_calls; /* of calls, inside of a backward pass */
+    int64_t recompute_ns;
+    int64_t backward_ns; /* KS_UNKNOWN: nodes of autograd do not tell their operators */
+    int64_t backward_self_ns;
+    int64_t forward_device_ns; /* KS_UNKNOWN, as all that follow: told by hooks */
+    int64_t forward_self_device_ns;
+    int64_t backward_device_ns;
+    int64_t backward_self_device_ns;
+    int64_t recompute_device_ns; /* that counts in both */
+};
+
+/* An operator and the node of autograd that it made (docs/analyses/autograd.md). Show the node by
+ * ks_autograd_label. */
+struct ks_autograd_fact {
+    struct ks_strid forward; /* 0: the trace does not tell the operator */
+    struct ks_strid shapes;  /* of its inputs, only when grouped by shape */
+    struct ks_strid node;
+    int64_t calls;         /* of nodes */
+    int64_t forward_calls; /* of operators: a graph that is kept can run again */
+    int64_t forward_ns;
+    int64_t backward_ns;
+    int64_t forward_device_ns;
+    int64_t backward_device_ns;
+};
+
+enum { KS_SEQUENCE_MAX = 8, KS_SEQUENCE_ROWS_MAX = 1000 };
+
+/* Kernels that follow each other again and again (docs/analyses/sequences.md). */
+struct ks_sequence_fact {
+    struct ks_strid kernels[KS_SEQUENCE_MAX];
+    struct ks_str text; /* "a > b", long names cut */
+    int64_t length;
+    int64_t count;    /* occurrences that do not overlap */
+    int64_t total_ns; /* of its kernels */
+    int64_t gap_ns;   /* between them, nothing runs on the stream */
+    bool is_fusible;  /* all of them do little but read and write memory */
 };
 
 /* A function by what its source says. */
@@ -652,6 +715,8 @@ struct ks_facts {
     size_t stream_count;
     struct ks_operator_fact *operators; /* by self_cpu_ns descending, then name */
     size_t operator_count;
+    struct ks_stack_fact *stacks; /* by self_cpu_ns descending, then stack */
+    size_t stack_count;
     struct ks_kernel_fact *kernels; /* by total_ns descending, then name */
     size_t kernel_count;
     struct ks_copy_fact *copies; /* by total_ns descending, then kind */
@@ -663,6 +728,12 @@ struct ks_facts {
     int64_t region_self_ns;              /* ... of this */
     struct ks_step_region *step_regions; /* by step, then number */
     size_t step_region_count;
+    struct ks_module_fact *modules; /* each before what it calls; most time first */
+    size_t module_count;
+    struct ks_autograd_fact *autograd; /* by backward_ns descending, then node and operator */
+    size_t autograd_count;
+    struct ks_sequence_fact *sequences; /* by total_ns + gap_ns descending; those with most */
+    size_t sequence_count;
     struct ks_mark_fact *marks; /* instants first; by source, then name, then category */
     size_t mark_count;
     size_t instant_count;
@@ -748,6 +819,8 @@ bool ks_step_counts(const struct ks_facts *facts, const struct ks_step *step);
 
 /* What torch calls the row: its name, or "ProfilerStep*". */
 struct ks_str ks_operator_label(const struct ks_facts *facts, const struct ks_operator_fact *op);
+/* "AddmmBackward0" for "autograd::engine::evaluate_function: AddmmBackward0". */
+struct ks_str ks_autograd_label(const struct ks_facts *facts, const struct ks_autograd_fact *pair);
 /* "HtoD (Pageable -> Device)" for "Memcpy HtoD (Pageable -> Device)". */
 struct ks_str ks_copy_label(const struct ks_facts *facts, const struct ks_copy_fact *copy);
 

@@ -11,10 +11,10 @@ static const struct ks_image_type step_range_type = KS_IMAGE_PLAIN(ks_step_range
 static const struct ks_image_type step_span_type = KS_IMAGE_PLAIN(ks_step_span_fact);
 static const struct ks_image_type device_type = KS_IMAGE_PLAIN(ks_device_fact);
 static const struct ks_image_type stream_type = KS_IMAGE_PLAIN(ks_stream_fact);
-static const struct ks_image_type operator_type = KS_IMAGE_PLAIN(ks_operator_fact);
 static const struct ks_image_type kernel_type = KS_IMAGE_PLAIN(ks_kernel_fact);
 static const struct ks_image_type region_type = KS_IMAGE_PLAIN(ks_region_fact);
 static const struct ks_image_type step_region_type = KS_IMAGE_PLAIN(ks_step_region);
+static const struct ks_image_type autograd_type = KS_IMAGE_PLAIN(ks_autograd_fact);
 static const struct ks_image_type mark_type = KS_IMAGE_PLAIN(ks_mark_fact);
 static const struct ks_image_type function_type = KS_IMAGE_PLAIN(ks_function_fact);
 static const struct ks_image_type function_edge_type = KS_IMAGE_PLAIN(ks_function_edge);
@@ -37,6 +37,28 @@ static const struct ks_image_field place_fields[] = {
     KS_IMAGE_STR_IN(struct ks_place, text),
 };
 static const struct ks_image_type place_type = KS_IMAGE_TYPE(ks_place, place_fields);
+
+static const struct ks_image_field module_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_module_fact, name),
+    KS_IMAGE_STR_IN(struct ks_module_fact, class_name),
+    KS_IMAGE_STR_IN(struct ks_module_fact, tree_name),
+};
+static const struct ks_image_type module_type = KS_IMAGE_TYPE(ks_module_fact, module_fields);
+
+static const struct ks_image_field sequence_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_sequence_fact, text),
+};
+static const struct ks_image_type sequence_type = KS_IMAGE_TYPE(ks_sequence_fact, sequence_fields);
+
+static const struct ks_image_field operator_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_operator_fact, stack),
+};
+static const struct ks_image_type operator_type = KS_IMAGE_TYPE(ks_operator_fact, operator_fields);
+
+static const struct ks_image_field stack_fields[] = {
+    KS_IMAGE_STR_IN(struct ks_stack_fact, stack),
+};
+static const struct ks_image_type stack_type = KS_IMAGE_TYPE(ks_stack_fact, stack_fields);
 
 static const struct ks_image_field time_place_fields[] = {
     KS_IMAGE_STR_IN(struct ks_time_place, file),
@@ -99,10 +121,14 @@ static const struct ks_image_field facts_fields[] = {
     ARRAY(devices, device_count, device_type),
     ARRAY(streams, stream_count, stream_type),
     ARRAY(operators, operator_count, operator_type),
+    ARRAY(stacks, stack_count, stack_type),
     ARRAY(kernels, kernel_count, kernel_type),
     ARRAY(copies, copy_count, copy_type),
     ARRAY(regions, region_count, region_type),
     ARRAY(step_regions, step_region_count, step_region_type),
+    ARRAY(modules, module_count, module_type),
+    ARRAY(autograd, autograd_count, autograd_type),
+    ARRAY(sequences, sequence_count, sequence_type),
     ARRAY(marks, mark_count, mark_type),
     ARRAY(functions, function_count, function_type),
     ARRAY(function_edges, function_edge_count, function_edge_type),

@@ -25,6 +25,10 @@ static const uint64_t slice_columns =
     KS_COLUMN_BIT(KS_SLICE_COL_start_ns) | KS_COLUMN_BIT(KS_SLICE_COL_dur_ns) |
     KS_COLUMN_BIT(KS_SLICE_COL_name) | KS_COLUMN_BIT(KS_SLICE_COL_category) |
     KS_COLUMN_BIT(KS_SLICE_COL_flags);
+static const uint64_t number_columns =
+    KS_COLUMN_BIT(KS_SLICE_COL_ext_id) | KS_COLUMN_BIT(KS_SLICE_COL_seq) |
+    KS_COLUMN_BIT(KS_SLICE_COL_aux) | KS_COLUMN_BIT(KS_SLICE_COL_dims) |
+    KS_COLUMN_BIT(KS_SLICE_COL_types) | KS_COLUMN_BIT(KS_SLICE_COL_concrete);
 static const uint64_t gpu_columns =
     KS_COLUMN_BIT(KS_GPU_COL_start_ns) | KS_COLUMN_BIT(KS_GPU_COL_dur_ns) |
     KS_COLUMN_BIT(KS_GPU_COL_name) | KS_COLUMN_BIT(KS_GPU_COL_launch_ns) |
@@ -117,7 +121,7 @@ static enum ks_status show_chunk(struct ks_lane_sweep *sweep, struct ks_sweep_wi
         ks_gpu_scan_open(&window->scan.gpu, sweep->trace, gpu_columns, begin, end);
         return ks_gpu_scan_next(&window->scan.gpu, err);
     }
-    ks_slice_scan_open(&window->scan.slice, sweep->trace, slice_columns, begin, end);
+    ks_slice_scan_open(&window->scan.slice, sweep->trace, sweep->slice_columns, begin, end);
     return ks_slice_scan_next(&window->scan.slice, err);
 }
 
@@ -302,6 +306,7 @@ enum ks_status ks_lane_sweep_open(struct ks_lane_sweep *sweep, const struct ks_t
 {
     *sweep = (struct ks_lane_sweep){
         .trace = trace, .source = source, .scratch = scratch, .mark = ks_arena_mark(scratch)};
+    sweep->slice_columns = slice_columns | (lanes & KS_SWEEP_NUMBERS ? number_columns : 0);
     enum ks_status status = open_lanes(sweep, lanes, err);
     if (status != KS_OK) {
         ks_lane_sweep_close(sweep);
@@ -320,30 +325,42 @@ void ks_lane_sweep_close(struct ks_lane_sweep *sweep)
     *sweep = (struct ks_lane_sweep){0};
 }
 
-static void show_row(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *row)
+/* Member by member: most sweeps do not ask for the numbers, which are as large as the rest. */
+static void show_gpu(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *row)
 {
-    if (cursor->is_gpu) {
-        size_t i = (size_t)(cursor->row - cursor->window->scan.gpu.row);
-        const struct ks_gpu_cols *col = &cursor->window->scan.gpu.col;
-        *row = (struct ks_sweep_row){.start_ns = col->start_ns[i],
-                                     .end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]),
-                                     .launch_ns = col->launch_ns[i],
-                                     .lane = cursor->lane,
-                                     .name = col->name[i],
-                                     .launch_lane = col->launch_lane[i],
-                                     .stream = col->stream[i],
-                                     .category = col->category[i],
-                                     .flags = col->flags[i]};
-    } else {
-        size_t i = (size_t)(cursor->row - cursor->window->scan.slice.row);
-        const struct ks_slice_cols *col = &cursor->window->scan.slice.col;
-        *row = (struct ks_sweep_row){.start_ns = col->start_ns[i],
-                                     .end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]),
-                                     .launch_ns = KS_TIME_NONE,
-                                     .lane = cursor->lane,
-                                     .name = col->name[i],
-                                     .category = col->category[i],
-                                     .flags = col->flags[i]};
+    size_t i = (size_t)(cursor->row - cursor->window->scan.gpu.row);
+    const struct ks_gpu_cols *col = &cursor->window->scan.gpu.col;
+    row->start_ns = col->start_ns[i];
+    row->end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]);
+    row->launch_ns = col->launch_ns[i];
+    row->lane = cursor->lane;
+    row->name = col->name[i];
+    row->launch_lane = col->launch_lane[i];
+    row->stream = col->stream[i];
+    row->category = col->category[i];
+    row->flags = col->flags[i];
+}
+
+static void show_slice(const struct ks_sweep_cursor *cursor, struct ks_sweep_row *row)
+{
+    size_t i = (size_t)(cursor->row - cursor->window->scan.slice.row);
+    const struct ks_slice_cols *col = &cursor->window->scan.slice.col;
+    row->start_ns = col->start_ns[i];
+    row->end_ns = ks_sum_add(col->start_ns[i], col->dur_ns[i]);
+    row->launch_ns = KS_TIME_NONE;
+    row->lane = cursor->lane;
+    row->name = col->name[i];
+    row->launch_lane = 0;
+    row->stream = 0;
+    row->category = col->category[i];
+    row->flags = col->flags[i];
+    if (col->ext_id) {
+        row->ext_id = col->ext_id[i];
+        row->seq = col->seq[i];
+        row->aux = col->aux[i];
+        row->dims = col->dims[i];
+        row->types = col->types[i];
+        row->concrete = col->concrete[i];
     }
 }
 
@@ -354,7 +371,11 @@ enum ks_status ks_lane_sweep_next(struct ks_lane_sweep *sweep, struct ks_sweep_r
         return KS_END;
     }
     struct ks_sweep_cursor *cursor = &sweep->cursors[sweep->heap[0].cursor];
-    show_row(cursor, row);
+    if (cursor->is_gpu) {
+        show_gpu(cursor, row);
+    } else {
+        show_slice(cursor, row);
+    }
     enum ks_status status = advance(sweep, cursor, err);
     if (status == KS_OK) {
         sweep->heap[0].start_ns = start_of(cursor);

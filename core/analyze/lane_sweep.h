@@ -17,6 +17,9 @@ struct ks_sweep_row {
     uint32_t stream;      /* GPU rows: track of the stream */
     enum ks_category category;
     unsigned flags; /* KS_SLICE_* or KS_GPU_* by category */
+    /* Columns of host rows, with KS_SWEEP_NUMBERS; else nothing is said: */
+    int64_t ext_id, seq, aux;
+    uint32_t dims, types, concrete;
 };
 
 struct ks_sweep_cursor;
@@ -40,7 +43,11 @@ static inline size_t ks_track_range_index(const struct ks_track_range *range, ui
 }
 
 /* Which lanes a sweep has; device lanes come before thread lanes. */
-enum { KS_SWEEP_DEVICES = 1, KS_SWEEP_THREADS = 2 };
+enum {
+    KS_SWEEP_DEVICES = 1,
+    KS_SWEEP_THREADS = 2,
+    KS_SWEEP_NUMBERS = 4, /* rows of threads carry what torch numbers them by, and texts */
+};
 
 struct ks_lane_sweep {
     const struct ks_trace *trace;
@@ -61,6 +68,7 @@ struct ks_lane_sweep {
         size_t count;
     } windows[2]; /* of threads and of devices */
     struct ks_sweep_window *spare;
+    uint64_t slice_columns;
 };
 
 /* Opens all lanes of the source that `lanes` (KS_SWEEP_*) asks for; needs no close after an error.

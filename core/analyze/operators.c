@@ -11,8 +11,8 @@
  */
 #include <stdlib.h>
 
-#include "analyze/device_time.h"
 #include "analyze/flops.h"
+#include "analyze/operator_stacks.h"
 #include "analyze/registry.h"
 #include "analyze/step_lookup.h"
 #include "base/alloc.h"
@@ -66,13 +66,12 @@ struct table {
     size_t capacity;
     uint32_t *first_of;     /* by string id of the name: 1 + index; by name only */
     uint32_t *next_of;      /* 1 + index of the next fact of the same name */
-    struct ks_map by_shape; /* (name and kind, shapes) -> 1 + index */
+    struct ks_map by_shape; /* (name and kind, shapes and stack) -> 1 + index */
 };
 
 struct state {
     struct ks_analyzer *analyzer;
     struct table table;
-    struct ks_device_time device_time;
     struct ks_map flops; /* (name and shapes, types and concrete inputs) -> flops */
     struct open_row *pool;
     size_t pool_count;
@@ -88,6 +87,8 @@ struct state {
     uint32_t process;
     uint32_t source;
     uint32_t step_fact;
+    struct ks_operator_stacks stacks;
+    uint32_t step_name; /* with stacks: of the first step, for all */
 };
 
 /* ------------------------------------------------------------ the table */
@@ -135,18 +136,19 @@ static enum ks_status find_by_name(struct table *table, uint32_t name, enum ks_o
     return KS_OK;
 }
 
-static enum ks_status find_by_shape(struct table *table, uint32_t name, uint32_t shapes,
-                                    enum ks_operator_kind kind, uint32_t *index, struct ks_err *err)
+/* By shapes and stack, where they are not 0. */
+static enum ks_status find_by_shape(struct table *table, const struct ks_operator_fact *fact,
+                                    uint32_t *index, struct ks_err *err)
 {
-    uint64_t key = (uint64_t)name << 2 | (uint64_t)kind;
-    const uint64_t *found = ks_map_find(&table->by_shape, key, shapes);
+    uint64_t key = (uint64_t)fact->name.v << 2 | (uint64_t)fact->kind;
+    uint64_t rest = (uint64_t)fact->stack_group << 32 | fact->shapes.v;
+    const uint64_t *found = ks_map_find(&table->by_shape, key, rest);
     if (found) {
         *index = (uint32_t)(*found - 1);
         return KS_OK;
     }
-    struct ks_operator_fact fact = new_fact(name, shapes, kind);
-    KS_TRY(add_fact(table, &fact, index, err));
-    uint64_t *slot = ks_map_put(&table->by_shape, key, shapes, NULL);
+    KS_TRY(add_fact(table, fact, index, err));
+    uint64_t *slot = ks_map_put(&table->by_shape, key, rest, NULL);
     if (!slot) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep operators: count=%zu",
                        table->count);
@@ -572,6 +574,37 @@ static enum ks_status note_flops(struct state *state, struct open_row *row,
     return KS_OK;
 }
 
+/* ------------------------------------------------------------ stacks */
+
+static enum ks_status find_group(struct state *state, const struct ks_slice_scan *scan, size_t i,
+                                 uint32_t *group, struct ks_err *err)
+{
+    uint32_t stack = 0;
+    const struct ks_stack_row row = {
+        .source = state->source,
+        .name = scan->col.name[i],
+        .start_ns = scan->col.start_ns[i],
+        .end_ns = ks_sum_add(scan->col.start_ns[i], scan->col.dur_ns[i]),
+        .number = scan->col.seq[i],
+        .thread = scan->col.aux[i],
+    };
+    KS_TRY(ks_operator_stacks_find(&state->stacks, &row, &stack, err));
+    return ks_operator_stacks_group(&state->stacks, stack, group, err);
+}
+
+/* All steps of a stack are one row, as all steps are without stacks. */
+static enum ks_status find_by_stack(struct state *state, const struct ks_slice_scan *scan, size_t i,
+                                    struct ks_operator_fact *wanted, uint32_t *fact,
+                                    struct ks_err *err)
+{
+    if (wanted->is_folded_step) {
+        state->step_name = state->step_name ? state->step_name : wanted->name.v;
+        wanted->name.v = state->step_name;
+    }
+    KS_TRY(find_group(state, scan, i, &wanted->stack_group, err));
+    return find_by_shape(&state->table, wanted, fact, err);
+}
+
 /* ------------------------------------------------------------ rows */
 
 static enum ks_status find_fact(struct state *state, const struct ks_slice_scan *scan, size_t i,
@@ -584,11 +617,19 @@ static enum ks_status find_fact(struct state *state, const struct ks_slice_scan 
         return KS_OK;
     }
     uint32_t name = scan->col.name[i];
-    if (name_flags & KS_NAME_PROFILER_STEP) {
+    bool is_step = name_flags & KS_NAME_PROFILER_STEP;
+    uint32_t shapes = facts->scope.group_by_shape ? scan->col.dims[i] : 0;
+    if (facts->scope.group_by_stack > 0) {
+        struct ks_operator_fact wanted = new_fact(name, is_step ? 0 : shapes, kind);
+        wanted.is_folded_step = is_step;
+        return find_by_stack(state, scan, i, &wanted, fact, err);
+    }
+    if (is_step) {
         return find_step_fact(state, name, fact, err);
     }
     if (facts->scope.group_by_shape) {
-        return find_by_shape(&state->table, name, scan->col.dims[i], kind, fact, err);
+        struct ks_operator_fact wanted = new_fact(name, shapes, kind);
+        return find_by_shape(&state->table, &wanted, fact, err);
     }
     return find_by_name(&state->table, name, kind, fact, err);
 }
@@ -602,7 +643,7 @@ static enum ks_status describe(struct state *state, struct open_row *row,
     bool is_async = scan->col.flags[i] & KS_SLICE_ASYNC;
     if (kind != KS_OPERATOR_RUNTIME && !is_async) {
         row->own_device_ns =
-            ks_device_time_find(&state->device_time, state->source, scan->col.ext_id[i]);
+            ks_device_time_find(&state->analyzer->device_time, state->source, scan->col.ext_id[i]);
     }
     if (scan->col.dims[i] != 0) {
         state->analyzer->facts->has_shapes = true;
@@ -634,6 +675,11 @@ static enum ks_status note_row(struct state *state, const struct ks_slice_scan *
     enum ks_operator_kind kind = KS_OPERATOR_OP;
     bool is_shown = kind_of(category, &kind) && !(name_flags & KS_NAME_DROPPED) &&
                     !(scan->col.flags[i] & KS_SLICE_HIDDEN);
+    if (state->stacks.depth > 0 && category == KS_CATEGORY_PYTHON) {
+        int64_t start_ns = scan->col.start_ns[i];
+        KS_TRY(ks_operator_stacks_open(&state->stacks, name, start_ns,
+                                       ks_sum_add(start_ns, scan->col.dur_ns[i]), err));
+    }
     uint32_t index = NONE;
     KS_TRY(take_row(state, &index, err));
     struct open_row *row = &state->pool[index];
@@ -679,16 +725,59 @@ static const uint64_t columns =
     KS_COLUMN_BIT(KS_SLICE_COL_concrete) | KS_COLUMN_BIT(KS_SLICE_COL_category) |
     KS_COLUMN_BIT(KS_SLICE_COL_flags);
 
+static const uint64_t stack_columns =
+    KS_COLUMN_BIT(KS_SLICE_COL_seq) | KS_COLUMN_BIT(KS_SLICE_COL_aux);
+
+/* The first pass looks at stacks alone: nodes may run on a lane before that of their makers. */
+static enum ks_status note_makers_of_row(struct state *state, const struct ks_slice_scan *scan,
+                                         size_t i, struct ks_err *err)
+{
+    uint8_t category = scan->col.category[i];
+    enum ks_operator_kind kind = KS_OPERATOR_OP;
+    uint32_t group = 0;
+    if (category == KS_CATEGORY_PYTHON) {
+        int64_t start_ns = scan->col.start_ns[i];
+        return ks_operator_stacks_open(&state->stacks, scan->col.name[i], start_ns,
+                                       ks_sum_add(start_ns, scan->col.dur_ns[i]), err);
+    }
+    bool is_asked = kind_of(category, &kind) && !(scan->col.flags[i] & KS_SLICE_ASYNC);
+    return is_asked ? find_group(state, scan, i, &group, err) : KS_OK;
+}
+
+static enum ks_status note_makers(struct state *state, const struct ks_lane *lane,
+                                  struct ks_err *err)
+{
+    struct ks_slice_scan scan;
+    enum ks_status status;
+    state->source = ks_trace_track(state->analyzer->trace, lane->track)->source;
+    ks_operator_stacks_begin_lane(&state->stacks);
+    ks_slice_scan_open(&scan, state->analyzer->trace, columns | stack_columns, lane->row_begin,
+                       lane->row_end);
+    while ((status = ks_slice_scan_next(&scan, err)) == KS_OK) {
+        for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
+            status = note_makers_of_row(state, &scan, i, err);
+        }
+        if (status != KS_OK) {
+            break;
+        }
+    }
+    ks_slice_scan_close(&scan);
+    return status == KS_END ? KS_OK : status;
+}
+
 static enum ks_status scan_lane(struct state *state, const struct ks_lane *lane, struct ks_err *err)
 {
     const struct ks_track *track = ks_trace_track(state->analyzer->trace, lane->track);
+    bool by_stack = state->stacks.depth > 0;
+    ks_operator_stacks_begin_lane(&state->stacks);
     state->source = track->source;
     state->process = track->kind == KS_TRACK_PROCESS ? lane->track : track->parent;
     state->compact_at = COMPACT_DEPTH;
     open_memory(state);
     struct ks_slice_scan scan;
     enum ks_status status;
-    ks_slice_scan_open(&scan, state->analyzer->trace, columns, lane->row_begin, lane->row_end);
+    ks_slice_scan_open(&scan, state->analyzer->trace, columns | (by_stack ? stack_columns : 0),
+                       lane->row_begin, lane->row_end);
     while ((status = ks_slice_scan_next(&scan, err)) == KS_OK) {
         for (size_t i = 0; i < scan.count && status == KS_OK; i++) {
             status = note_row(state, &scan, i, err);
@@ -724,8 +813,9 @@ static int compare_ranked(const void *left, const void *right, void *trace)
     if (order == 0 && a->kind != b->kind) {
         order = a->kind < b->kind ? -1 : 1;
     }
-    return order ? order
-                 : ks_str_compare(ks_trace_str(trace, a->shapes), ks_trace_str(trace, b->shapes));
+    order = order ? order
+                  : ks_str_compare(ks_trace_str(trace, a->shapes), ks_trace_str(trace, b->shapes));
+    return order ? order : ks_str_compare(a->stack, b->stack);
 }
 
 /* Ranks all but those whose calls were all swallowed by their parents. */
@@ -783,11 +873,23 @@ static enum ks_status run(struct state *state, struct ks_err *err)
     if (!state->table.first_of) {
         return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep operators: names=%zu", names);
     }
-    KS_TRY(ks_device_time_init(&state->device_time, state->analyzer->facts, err));
+    KS_TRY(ks_device_time_init(&state->analyzer->device_time, state->analyzer->facts, err));
     size_t lane_count = 0;
     const struct ks_lane *lanes = ks_trace_lanes(trace, KS_TABLE_slice, &lane_count);
+    bool by_stack = state->stacks.depth > 0;
+    state->stacks.is_noting = true;
+    for (size_t i = 0; i < lane_count && by_stack; i++) {
+        KS_TRY(note_makers(state, &lanes[i], err));
+    }
+    state->stacks.is_noting = false;
     for (size_t i = 0; i < lane_count; i++) {
         KS_TRY(scan_lane(state, &lanes[i], err));
+    }
+    if (by_stack) {
+        KS_TRY(ks_operator_stacks_name(&state->stacks, state->table.facts, state->table.count,
+                                       state->analyzer->results, err));
+        KS_TRY(ks_operator_stacks_sum(&state->stacks, state->table.facts, state->table.count,
+                                      state->analyzer, err));
     }
     return publish(state, err);
 }
@@ -798,11 +900,12 @@ enum ks_status ks_operators_compute(struct ks_analyzer *analyzer, struct ks_err 
         .analyzer = analyzer, .free_list = NONE, .step_fact = NONE, .is_memory_done = true};
     ks_map_init(&state.table.by_shape);
     ks_map_init(&state.flops);
+    ks_operator_stacks_init(&state.stacks, analyzer->trace, analyzer->facts->scope.group_by_stack);
     enum ks_status status = run(&state, err);
     close_memory(&state);
-    ks_device_time_release(&state.device_time);
     ks_map_release(&state.table.by_shape);
     ks_map_release(&state.flops);
+    ks_operator_stacks_release(&state.stacks);
     ks_free(state.table.first_of);
     ks_free(state.table.next_of);
     ks_free(state.table.facts);

@@ -5,6 +5,7 @@
 #ifndef KS_ANALYZE_REGISTRY_H
 #define KS_ANALYZE_REGISTRY_H
 
+#include "analyze/device_time.h"
 #include "analyze/facts.h"
 #include "analyze/gpu_copies.h"
 #include "analyze/row_names.h"
@@ -16,6 +17,8 @@ struct ks_analyzer {
     const struct ks_facts *framed; /* of a recording with Python frames, NULL none */
     struct ks_row_names names;
     struct ks_gpu_copies copies; /* for the analyses behind "gpu copies" */
+    struct ks_device_time
+        device_time; /* for the analyses of the stage of "operators", from it on */
     struct ks_arena scratch;
 };
 
@@ -42,6 +45,7 @@ enum ks_status ks_breakdown_compute(struct ks_analyzer *analyzer, struct ks_err 
 enum ks_status ks_phases_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_devices_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_kernels_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_sequences_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_launches_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_inputs_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_recorder_cost_compute(struct ks_analyzer *analyzer, struct ks_err *err);
@@ -53,6 +57,7 @@ enum ks_status ks_op_work_compute(struct ks_analyzer *analyzer, struct ks_err *e
 enum ks_status ks_replays_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_round_trips_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_driver_memory_compute(struct ks_analyzer *analyzer, struct ks_err *err);
+enum ks_status ks_autograd_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_autograd_graph_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_compiles_compute(struct ks_analyzer *analyzer, struct ks_err *err);
 enum ks_status ks_collectives_compute(struct ks_analyzer *analyzer, struct ks_err *err);

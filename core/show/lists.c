@@ -7,10 +7,12 @@
 #include "base/alloc.h"
 
 static const struct ks_list *const lists[] = {
-    &ks_list_operators, &ks_list_kernels, &ks_list_steps,    &ks_list_phases,     &ks_list_idle,
-    &ks_list_devices,   &ks_list_streams, &ks_list_copies,   &ks_list_copy_sites, &ks_list_syncs,
-    &ks_list_places,    &ks_list_links,   &ks_list_findings, &ks_list_inputs,     &ks_list_regions,
-    &ks_list_functions, &ks_list_samples, &ks_list_counters, &ks_list_instants,
+    &ks_list_operators,  &ks_list_kernels,   &ks_list_steps,    &ks_list_phases,
+    &ks_list_idle,       &ks_list_devices,   &ks_list_streams,  &ks_list_copies,
+    &ks_list_copy_sites, &ks_list_syncs,     &ks_list_places,   &ks_list_links,
+    &ks_list_findings,   &ks_list_inputs,    &ks_list_regions,  &ks_list_functions,
+    &ks_list_samples,    &ks_list_counters,  &ks_list_instants, &ks_list_modules,
+    &ks_list_autograd,   &ks_list_sequences, &ks_list_stacks,
 };
 
 const struct ks_list *ks_list_at(size_t index)

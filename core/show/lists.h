@@ -125,6 +125,8 @@ struct ks_cell ks_cell_ratio(double part, double whole); /* null when whole is 0
 extern const struct ks_list ks_list_operators, ks_list_kernels, ks_list_copies, ks_list_links;
 extern const struct ks_list ks_list_regions, ks_list_functions, ks_list_samples;
 extern const struct ks_list ks_list_counters, ks_list_instants;
+extern const struct ks_list ks_list_modules, ks_list_autograd, ks_list_sequences;
+extern const struct ks_list ks_list_stacks;
 extern const struct ks_list ks_list_steps, ks_list_phases, ks_list_idle;
 extern const struct ks_list ks_list_devices, ks_list_streams;
 extern const struct ks_list ks_list_syncs, ks_list_copy_sites, ks_list_places;

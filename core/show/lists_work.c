@@ -46,6 +46,11 @@ static bool is_by_shape(const struct ks_view *view)
     return view->facts->scope.group_by_shape;
 }
 
+static bool is_by_stack(const struct ks_view *view)
+{
+    return view->facts->scope.group_by_stack > 0;
+}
+
 #define NO_MEMORY "recorded without profile_memory=True"
 
 static const struct ks_column operator_columns[] = {
@@ -67,6 +72,13 @@ static const struct ks_column operator_columns[] = {
      .field = KS_FIELD_TEXT,
      .cell = operator_shapes,
      .is_there = is_by_shape},
+    {.key = "stack",
+     .title = "called from",
+     .unit = KS_CELL_NAME,
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_TEXT,
+     KS_COLUMN_OF(ks_operator_fact, stack),
+     .is_there = is_by_stack},
     {.key = "calls",
      .title = "calls",
      .unit = KS_CELL_COUNT,
@@ -173,6 +185,47 @@ const struct ks_list ks_list_operators = {
     .empty = "The trace holds no operators.",
     .row_count = operator_count,
     .row = operator_row,
+};
+
+/* ------------------------------------------------------------------ stacks */
+
+static size_t stack_count(const struct ks_view *view)
+{
+    return view->facts->stack_count;
+}
+
+static const void *stack_row(const struct ks_view *view, size_t row)
+{
+    return &view->facts->stacks[row];
+}
+
+#define STACK_SUM(key_, title_, unit_, member, reason_)                                            \
+    {                                                                                              \
+        .key = key_, .title = title_, .unit = unit_, .places = KS_COLUMN_BOTH,                     \
+        KS_COLUMN_OF(ks_stack_fact, member), .reason = reason_                                     \
+    }
+
+static const struct ks_column stack_columns[] = {
+    {.key = "stack",
+     .title = "called from",
+     .unit = KS_CELL_NAME,
+     .places = KS_COLUMN_BOTH,
+     .field = KS_FIELD_TEXT,
+     KS_COLUMN_OF(ks_stack_fact, stack)},
+    STACK_SUM("calls", "calls", KS_CELL_COUNT, calls, NULL),
+    STACK_SUM("self_cpu_ns", "self CPU", KS_CELL_TIME, self_cpu_ns, NULL),
+    STACK_SUM("self_device_ns", "self GPU", KS_CELL_TIME, self_device_ns, NULL),
+    STACK_SUM("self_cpu_bytes", "self CPU mem", KS_CELL_BYTES, self_cpu_bytes, NO_MEMORY),
+    STACK_SUM("self_device_bytes", "self GPU mem", KS_CELL_BYTES, self_device_bytes, NO_MEMORY),
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_stacks = {
+    .name = "stacks",
+    .columns = stack_columns,
+    .empty = "No operator was called from a Python frame: record with with_stack=True.",
+    .row_count = stack_count,
+    .row = stack_row,
 };
 
 /* ------------------------------------------------------------------ kernels */
@@ -300,6 +353,71 @@ const struct ks_list ks_list_kernels = {
     .empty = "The trace holds no GPU work.",
     .row_count = kernel_count,
     .row = kernel_row,
+};
+
+/* ------------------------------------------------------------------ sequences of kernels */
+
+static size_t sequence_count(const struct ks_view *view)
+{
+    return view->facts->sequence_count;
+}
+
+static const void *sequence_row(const struct ks_view *view, size_t row)
+{
+    return &view->facts->sequences[row];
+}
+
+static void write_kernels(const struct ks_view *view, size_t row, struct ks_json *json)
+{
+    const struct ks_sequence_fact *sequence = &view->facts->sequences[row];
+    ks_json_array_begin(json, "kernels");
+    for (size_t i = 0; i < (size_t)sequence->length; i++) {
+        ks_json_str(json, NULL, ks_view_str(view, sequence->kernels[i]));
+    }
+    ks_json_array_end(json);
+}
+
+static const struct ks_column sequence_columns[] = {
+    {.key = "text",
+     .title = "kernels",
+     .unit = KS_CELL_NAME,
+     .places = KS_COLUMN_SCREEN,
+     .field = KS_FIELD_TEXT,
+     KS_COLUMN_OF(ks_sequence_fact, text)},
+    {.key = "length",
+     .title = "length",
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_sequence_fact, length)},
+    {.key = "count",
+     .title = "times",
+     .unit = KS_CELL_COUNT,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_sequence_fact, count)},
+    {.key = "total_ns",
+     .title = "total",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_sequence_fact, total_ns)},
+    {.key = "gap_ns",
+     .title = "gaps",
+     .unit = KS_CELL_TIME,
+     .places = KS_COLUMN_BOTH,
+     KS_COLUMN_OF(ks_sequence_fact, gap_ns)},
+    {.key = "fusible",
+     .title = "fusible",
+     .places = KS_COLUMN_BOTH | KS_COLUMN_VARIES,
+     .field = KS_FIELD_BOOL,
+     KS_COLUMN_OF(ks_sequence_fact, is_fusible)},
+    {.key = NULL},
+};
+
+const struct ks_list ks_list_sequences = {
+    .name = "sequences",
+    .columns = sequence_columns,
+    .empty = "No kernels follow each other more than once.",
+    .row_count = sequence_count,
+    .row = sequence_row,
+    .write_more = write_kernels,
 };
 
 /* ------------------------------------------------------------------ copies */

@@ -432,10 +432,11 @@ static enum ks_status write_lists(struct document *doc, const struct ks_list *co
 static enum ks_status write_document(struct document *doc, struct ks_err *err)
 {
     static const struct ks_list *const lists[] = {
-        &ks_list_steps,    &ks_list_devices,  &ks_list_operators,  &ks_list_kernels,
-        &ks_list_streams,  &ks_list_copies,   &ks_list_copy_sites, &ks_list_syncs,
-        &ks_list_places,   &ks_list_regions,  &ks_list_functions,  &ks_list_samples,
-        &ks_list_counters, &ks_list_instants,
+        &ks_list_steps,     &ks_list_devices,  &ks_list_operators,  &ks_list_kernels,
+        &ks_list_streams,   &ks_list_copies,   &ks_list_copy_sites, &ks_list_syncs,
+        &ks_list_places,    &ks_list_regions,  &ks_list_functions,  &ks_list_samples,
+        &ks_list_counters,  &ks_list_instants, &ks_list_modules,    &ks_list_autograd,
+        &ks_list_sequences, &ks_list_stacks,
     };
     struct ks_json *json = &doc->json;
     ks_json_object_begin(json, NULL);

@@ -188,15 +188,13 @@ static size_t total_width(const struct table *table)
     return total;
 }
 
-/* Takes width from the names, then whole columns from the right; never the one that sorts. */
-static void narrow(struct table *table, size_t width)
+/* Takes the same from each name as long as it is there. Returns what all columns take then. */
+static size_t narrow_names(struct table *table, size_t width, size_t names)
 {
-    size_t names = 0;
-    for (size_t c = 0; c < table->column_count; c++) {
-        names += is_name(table->columns[c]);
-    }
-    for (;;) {
-        size_t total = total_width(table);
+    size_t total = total_width(table);
+    size_t before = SIZE_MAX;
+    while (total > width && total < before) {
+        before = total;
         for (size_t c = 0; c < table->column_count && total > width; c++) {
             if (!is_name(table->columns[c]) || table->widths[c] <= NAME_WIDTH_MIN) {
                 continue;
@@ -207,6 +205,19 @@ static void narrow(struct table *table, size_t width)
             table->widths[c] -= taken;
             total -= taken;
         }
+    }
+    return total;
+}
+
+/* Takes width from the names, then whole columns from the right; never the one that sorts. */
+static void narrow(struct table *table, size_t width)
+{
+    size_t names = 0;
+    for (size_t c = 0; c < table->column_count; c++) {
+        names += is_name(table->columns[c]);
+    }
+    for (;;) {
+        size_t total = narrow_names(table, width, names);
         size_t last = table->column_count;
         while (last > 0 && (table->columns[last - 1] == table->sort)) {
             last--;

@@ -94,6 +94,8 @@ struct ks_report_options {
     bool step_range_given; /* keep only steps step_first..step_last (numbers of ProfilerStep#N) */
     int64_t step_first;
     int64_t step_last;
+    /* operators[] also by so many Python frames that called them, innermost first; 0: not */
+    int64_t group_by_stack;
     bool device_given; /* keep only GPU work of this device ordinal */
     int64_t device;
     bool rank_given; /* keep only the files of this rank */

@@ -145,6 +145,23 @@ static void add_recording(struct facts_fixture *fixture)
     }
 }
 
+/* A rank with a backward pass of modules. */
+static void add_backward(struct facts_fixture *fixture)
+{
+    facts_fixture_next_rank(fixture, 12);
+    for (int64_t i = 0; i < STEPS; i++) {
+        int64_t at = i * 1000;
+        const struct host_row rows[] = {
+            {1, PY, "nn.Module: Net_0", at, 100},
+            {1, OP, "aten::mm", at + 10, 20, i * 4 + 1, .seq = i + 1},
+            {2, OP, "autograd::engine::evaluate_function: MmBackward0", at + 200, 40, .seq = i + 1,
+             .aux = 1},
+            {2, OP, "MmBackward0", at + 210, 20, i * 4 + 2, .seq = i + 1, .aux = 1},
+        };
+        facts_fixture_host(fixture, rows, KS_COUNT_OF(rows));
+    }
+}
+
 /* Ranks in which steps are found by optimizers, top-level spans, graphs and a loop of kernels. */
 static void add_other_ranks(struct facts_fixture *fixture)
 {
@@ -187,6 +204,9 @@ static enum ks_status live(const struct ks_trace *trace, const struct ks_scope *
         assert_true(facts.work.casts.cost.count > 0);
         assert_true(facts.function_count > 0 && facts.sample_count > 0);
         assert_true(facts.step_region_count > 0 && facts.sources[0].throttle.window_ns > 0);
+        assert_true(facts.module_count > 0 && facts.autograd_count > 0);
+        assert_true(facts.sequence_count > 0);
+        assert_true((facts.stack_count > 0) == (scope->group_by_stack > 0));
         assert_true(facts.memory_count > 0 && facts.driver_memory.takes > 0);
     }
     ks_findings_release(&findings);
@@ -218,13 +238,15 @@ static void test_allocations(void **state)
 {
     (void)state;
     static const struct ks_scope scopes[] = {
-        {0}, {.group_by_shape = true, .step_range_given = true, .step_last = 3}};
+        {0},
+        {.group_by_shape = true, .step_range_given = true, .step_last = 3, .group_by_stack = 5}};
     for (size_t i = 0; i < KS_COUNT_OF(scopes); i++) {
         struct facts_fixture fixture;
         facts_fixture_init(&fixture, 64, 0);
         add_training(&fixture);
         add_fusable(&fixture);
         add_other_ranks(&fixture);
+        add_backward(&fixture);
         add_recording(&fixture);
         facts_fixture_seal(&fixture);
         fail_each(fixture.trace, &scopes[i], false);

@@ -101,6 +101,47 @@ static void test_not_in_torch(void **state)
     facts_fixture_release(&f);
 }
 
+/* The example of docs/analyses/stacks.md: frames that are open, of a node those of its maker; a
+ * frame of torch that passes on to the engine is left out. */
+static void test_stacks(void **state)
+{
+    (void)state;
+    facts_fixture_init(&f, 0, 0);
+    HOST(
+        {1, PY, "train.py(9): step", 0, 500}, {1, PY, "net.py(3): forward", 10, 80},
+        {1, OP, "aten::linear", 20, 40, .seq = 5}, {1, OP, "aten::addmm", 30, 20, .seq = 5},
+        {1, PY, "torch/autograd/__init__.py(300): backward", 200, 200},
+        {1, OP, "autograd::engine::evaluate_function: AddmmBackward0", 210, 60, .seq = 5, .aux = 1},
+        {1, OP, "AddmmBackward0", 220, 40, .seq = 5, .aux = 1}, {1, OP, "aten::mm", 225, 20},
+        {1, OP, "aten::mm", 450, 10}, {1, OP, "aten::mm", 600, 30});
+    struct ks_scope scope = {.group_by_stack = 1024};
+    facts_fixture_compute(&f, &scope);
+    static const struct {
+        const char *stack;
+        int64_t calls, self_ns;
+    } want[] = {
+        {"net.py(3): forward;train.py(9): step", 4, 20 + 20 + 20 + 20},
+        {"train.py(9): step", 2, 20 + 10},
+    };
+    assert_int_equal(f.facts.stack_count, KS_COUNT_OF(want));
+    for (size_t i = 0; i < KS_COUNT_OF(want); i++) {
+        assert_true(ks_str_equal(f.facts.stacks[i].stack, ks_str_from(want[i].stack)));
+        assert_int_equal(f.facts.stacks[i].calls, want[i].calls);
+        assert_int_equal(f.facts.stacks[i].self_cpu_ns, want[i].self_ns);
+    }
+    assert_int_equal(f.facts.operator_count, 7); // aten::mm three times, once without a frame
+    facts_fixture_release(&f);
+    facts_fixture_init(&f, 0, 0);
+    HOST({1, PY, "a", 0, 50}, {1, PY, "b", 5, 40}, {1, OP, "aten::mm", 10, 5}, {1, PY, "b", 60, 20},
+         {1, OP, "aten::mm", 65, 5});
+    scope.group_by_stack = 1;
+    facts_fixture_compute(&f, &scope);
+    assert_int_equal(f.facts.operator_count, 1);
+    assert_int_equal(f.facts.operators[0].calls, 2);
+    assert_true(ks_str_equal(f.facts.operators[0].stack, KS_STR("b")));
+    facts_fixture_release(&f);
+}
+
 /* Both ends of an operator count, whatever thread the event came from. */
 static void test_memory_and_flops(void **state)
 {
@@ -361,9 +402,9 @@ static void test_against_twins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worked_example), cmocka_unit_test(test_same_names),
-        cmocka_unit_test(test_not_in_torch),   cmocka_unit_test(test_memory_and_flops),
-        cmocka_unit_test(test_against_twins),
+        cmocka_unit_test(test_worked_example),   cmocka_unit_test(test_same_names),
+        cmocka_unit_test(test_not_in_torch),     cmocka_unit_test(test_stacks),
+        cmocka_unit_test(test_memory_and_flops), cmocka_unit_test(test_against_twins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

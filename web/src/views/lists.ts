@@ -196,8 +196,8 @@ export const kernelsView = listView(
 export const modulesView: ViewKind = genericView(
   'modules',
   'Modules',
-  'No modules were recorded (with_modules=True of the profiler records them), or this version ' +
-    'does not add them up.',
+  'No calls of modules were recorded: with_stack=True of the profiler records them, and so do ' +
+    'TorchProfilingHooks in a recording.',
 );
 
 export const compileView: ViewKind = genericView(
