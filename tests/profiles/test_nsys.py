@@ -14,7 +14,7 @@ import sys
 from decimal import Decimal
 
 import pytest
-from profile_program import PROGRAM, ROOT
+from profile_program import PROGRAM, ROOT, report, start
 
 sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "tests" / "tools"))
@@ -34,22 +34,6 @@ NOT_IN_EXPORTS = {
     "kernels": {"occupancy"},
     "copies": set(),
 }
-
-
-def start(*words):
-    return subprocess.run(
-        [PROGRAM, *map(str, words)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
-def report(*words):
-    done = start("report", "--json", *words)
-    assert done.returncode == 0, done.stdout[:300] + done.stderr
-    return json.loads(done.stdout)
 
 
 def trace_path(name):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 import pytest
-from profile_program import PROGRAM, ROOT
+from profile_program import PROGRAM, ROOT, report, start
 
 sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "tests" / "capture"))
@@ -42,23 +42,6 @@ def training_like():
 
 
 PROGRAMS = (*RAN_ALONE, training_like)
-
-
-def start(*words, **more):
-    return subprocess.run(
-        [PROGRAM, *map(str, words)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **more,
-    )
-
-
-def report(*words):
-    done = start("report", "--json", *words)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def query(path, sql):
