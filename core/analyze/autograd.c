@@ -387,7 +387,9 @@ static enum ks_status find_maker(struct walk *walk, const struct ks_sweep_row *r
     *maker = NULL;
     walk->has_nodes = walk->has_nodes || row->seq >= 0;
     if (row->seq >= 0) {
-        KS_TRY(ks_forward_ops_find(&walk->forward, row->aux, row->seq, &index, err));
+        const struct ks_trace *trace = walk->analyzer->trace;
+        struct ks_str name = ks_trace_str(trace, (struct ks_strid){row->name});
+        KS_TRY(ks_forward_ops_find(&walk->forward, row->aux, row->seq, trace, name, &index, err));
     }
     if (index != KS_FORWARD_NONE) {
         *maker = &walk->forward.items[index];

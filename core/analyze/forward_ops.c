@@ -1,5 +1,7 @@
 #include "analyze/forward_ops.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/grow.h"
 
@@ -59,6 +61,50 @@ enum ks_status ks_forward_ops_note(struct ks_forward_ops *ops, int64_t number,
     return KS_OK;
 }
 
+/* "aten::tanh_" makes "TanhBackward0": the same letters before the last "Backward". */
+static bool is_maker_by_name(struct ks_str op, struct ks_str node)
+{
+    static const char tail[] = "Backward";
+    size_t end = node.len;
+    while (end > 0 && (end + sizeof(tail) - 1 > node.len ||
+                       memcmp(node.ptr + end, tail, sizeof(tail) - 1) != 0)) {
+        end--;
+    }
+    size_t a = op.len;
+    while (end > 0 && a > 0) {
+        if (op.ptr[a - 1] == '_') {
+            a--;
+        } else if (node.ptr[end - 1] == '_') {
+            end--;
+        } else if ((op.ptr[a - 1] | 0x20) != (node.ptr[end - 1] | 0x20)) {
+            break;
+        } else {
+            a--;
+            end--;
+        }
+    }
+    return (a == 0 || op.ptr[a - 1] == ':') && (end == 0 || strchr(" :", node.ptr[end - 1]));
+}
+
+/* Of operators with the same number in several threads, the only one whose name fits the node. */
+static uint32_t only_by_name(const struct ks_forward_ops *ops, uint64_t first,
+                             const struct ks_trace *trace, struct ks_str node)
+{
+    uint32_t found = KS_FORWARD_NONE;
+    uint64_t at = first;
+    for (int i = 0; trace && at != 0 && i < LANES_MAX; i++) {
+        const struct ks_forward_op *op = &ops->items[at - 1];
+        if (is_maker_by_name(ks_trace_str(trace, (struct ks_strid){op->name}), node)) {
+            if (found != KS_FORWARD_NONE) {
+                return KS_FORWARD_NONE;
+            }
+            found = (uint32_t)(at - 1);
+        }
+        at = op->next;
+    }
+    return found;
+}
+
 static uint32_t latest(const struct ks_forward_ops *ops, uint64_t first)
 {
     uint64_t at = first;
@@ -71,6 +117,7 @@ static uint32_t latest(const struct ks_forward_ops *ops, uint64_t first)
 }
 
 enum ks_status ks_forward_ops_find(struct ks_forward_ops *ops, int64_t thread, int64_t number,
+                                   const struct ks_trace *trace, struct ks_str node,
                                    uint32_t *index, struct ks_err *err)
 {
     *index = KS_FORWARD_NONE;
@@ -84,8 +131,9 @@ enum ks_status ks_forward_ops_find(struct ks_forward_ops *ops, int64_t thread, i
         *index = find_lane(ops, *first, (uint32_t)*lane);
         return KS_OK;
     }
-    *index = latest(ops, *first);
-    if (is_alone) {
+    uint32_t by_name = is_alone ? KS_FORWARD_NONE : only_by_name(ops, *first, trace, node);
+    *index = by_name != KS_FORWARD_NONE ? by_name : latest(ops, *first);
+    if (is_alone || by_name != KS_FORWARD_NONE) {
         uint64_t *slot = ks_map_put(&ops->lane_of, (uint64_t)thread, 0, NULL);
         if (!slot) {
             return ks_fail(err, KS_ERR_NOMEM, KS_NO_OFFSET, "Cannot keep threads of autograd");

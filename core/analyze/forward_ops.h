@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/map.h"
+#include "store/trace.h"
 
 enum { KS_FORWARD_NONE = UINT32_MAX };
 
@@ -40,9 +41,11 @@ enum ks_status ks_forward_ops_note(struct ks_forward_ops *ops, int64_t number,
                                    struct ks_err *err) KS_MUST_CHECK;
 
 /* The maker of a node; KS_FORWARD_NONE: it is not in the trace. `thread` is torch's own number of
- * the forward thread. Which lane that is, the first node tells whose number one lane alone has;
- * before that, the operator that began last is taken. */
+ * the forward thread. Which lane that is, the first node tells whose number one lane alone has, or
+ * whose name (`node`) fits the operator of one lane alone; before that, the operator that began last
+ * is taken. */
 enum ks_status ks_forward_ops_find(struct ks_forward_ops *ops, int64_t thread, int64_t number,
+                                   const struct ks_trace *trace, struct ks_str node,
                                    uint32_t *index, struct ks_err *err) KS_MUST_CHECK;
 
 #endif

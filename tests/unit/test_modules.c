@@ -168,6 +168,25 @@ static void test_two_threads(void **state)
     facts_fixture_release(&f);
 }
 
+/* Each number is one of both threads; names tell whose a node is, also for those after it. */
+static void test_two_threads_by_name(void **state)
+{
+    (void)state;
+    facts_fixture_init(&f, 0, 0);
+    HOST({1, PY, "nn.Module: A_0", 0, 50}, {1, OP, "aten::mm", 5, 5, .seq = 3},
+         {1, OP, "aten::relu_", 15, 5, .seq = 4}, {2, PY, "nn.Module: B_0", 0, 50},
+         {2, OP, "aten::mm", 6, 5, .seq = 3}, {2, OP, "aten::tanh", 16, 5, .seq = 4},
+         {3, OP, ENGINE "ReluBackward0", 100, 10, .seq = 4, .aux = 1},
+         {3, OP, ENGINE "MmBackward0", 120, 10, .seq = 3, .aux = 1},
+         {3, OP, ENGINE "TanhBackward0", 140, 20, .seq = 4, .aux = 2},
+         {3, OP, ENGINE "MmBackward0", 160, 20, .seq = 3, .aux = 2});
+    facts_fixture_compute(&f, NULL);
+    assert_int_equal(pair("aten::relu_", "ReluBackward0")->calls, 1);
+    assert_int_equal(pair("aten::tanh", "TanhBackward0")->calls, 1);
+    assert_int_equal(pair("aten::mm", "MmBackward0")->forward_calls, 2);
+    facts_fixture_release(&f);
+}
+
 static void test_scope(void **state)
 {
     (void)state;
@@ -468,9 +487,9 @@ static void test_many_threads_with_one_number(void **state)
         struct ks_forward_op op = {.start_ns = lane, .lane = lane};
         assert_int_equal(ks_forward_ops_note(&ops, 5, &op, &index, NULL), KS_OK);
     }
-    assert_int_equal(ks_forward_ops_find(&ops, 1, 5, &index, NULL), KS_OK);
+    assert_int_equal(ks_forward_ops_find(&ops, 1, 5, NULL, KS_STR(""), &index, NULL), KS_OK);
     assert_int_equal(ops.items[index].lane, 1000);
-    assert_int_equal(ks_forward_ops_find(&ops, 1, 6, &index, NULL), KS_OK);
+    assert_int_equal(ks_forward_ops_find(&ops, 1, 6, NULL, KS_STR(""), &index, NULL), KS_OK);
     assert_true(index == KS_FORWARD_NONE);
     ks_forward_ops_release(&ops);
 }
@@ -482,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_recomputed),
         cmocka_unit_test(test_time_between_passes),
         cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_two_threads_by_name),
         cmocka_unit_test(test_scope),
         cmocka_unit_test(test_what_is_unknown),
         cmocka_unit_test(test_random),
