@@ -42,8 +42,8 @@ enum ks_status ks_forward_ops_note(struct ks_forward_ops *ops, int64_t number,
 
 /* The maker of a node; KS_FORWARD_NONE: it is not in the trace. `thread` is torch's own number of
  * the forward thread. Which lane that is, the first node tells whose number one lane alone has, or
- * whose name (`node`) fits the operator of one lane alone; before that, the operator that began last
- * is taken. */
+ * whose name (`node`) fits the operator of one lane alone; before that, the one that began
+ * last is taken. */
 enum ks_status ks_forward_ops_find(struct ks_forward_ops *ops, int64_t thread, int64_t number,
                                    const struct ks_trace *trace, struct ks_str node,
                                    uint32_t *index, struct ks_err *err) KS_MUST_CHECK;

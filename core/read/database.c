@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -23,6 +24,8 @@ enum {
     PAGE_LEAF = 13,
     PAGE_INTERIOR = 5,
     CACHE_KIB = 4096,
+    VERSION_DIGITS_MAX = 3,
+    WORK_INTERVAL = 100, /* instructions of SQLite between looks at the limits */
 };
 
 static const char MAGIC[] = "SQLite format 3"; /* with its zero */
@@ -39,6 +42,8 @@ struct ks_database {
     int64_t size;
     int64_t page_size;
     int64_t page_count; /* as the header says */
+    int64_t work_done;  /* instructions of the statement that is run */
+    int64_t pages_used; /* by it, each time that it looks at one */
     struct table *tables;
     size_t table_count;
     size_t table_capacity;
@@ -216,6 +221,17 @@ static uint32_t find_damage(const struct ks_database *database, uint32_t root)
     return page;
 }
 
+/* Pages that are named again and again make rows without end. */
+static enum ks_status fail_size(const struct ks_database *database, const char *table,
+                                uint32_t root, struct ks_err *err)
+{
+    uint32_t page = find_damage(database, root);
+    return ks_fail(err, KS_ERR_LIMIT, (int64_t)(page - 1) * database->page_size,
+                   "Cannot read database: table=\"%s\", page=%u: it has more rows or texts than "
+                   "the file has bytes for",
+                   table, page);
+}
+
 /* What SQLite said about a table, as an error of ours; `root` 1: the schema. */
 static enum ks_status fail_table(const struct ks_database *database, const char *table,
                                  uint32_t root, int code, struct ks_err *err)
@@ -226,6 +242,9 @@ static enum ks_status fail_table(const struct ks_database *database, const char 
     if ((code & 0xFF) == SQLITE_IOERR || (code & 0xFF) == SQLITE_CANTOPEN) {
         return ks_fail(err, KS_ERR_IO, KS_NO_OFFSET, "Cannot read database: %s",
                        sqlite3_errstr(code));
+    }
+    if ((code & 0xFF) == SQLITE_INTERRUPT) {
+        return fail_size(database, table, root, err);
     }
     uint32_t page = find_damage(database, root);
     return ks_fail(err, KS_ERR_FORMAT, (int64_t)(page - 1) * database->page_size,
@@ -246,6 +265,25 @@ static int authorize(void *user, int action, const char *first, const char *seco
     bool is_columns = action == SQLITE_PRAGMA && sqlite3_stricmp(first, "table_xinfo") == 0;
     bool is_reading = action == SQLITE_SELECT || action == SQLITE_READ;
     return !is_inside && (is_reading || is_columns) ? SQLITE_OK : SQLITE_DENY;
+}
+
+/* A statement reads each row and page once. A row takes at least ROW_BYTES_MIN bytes of the file,
+ * and fewer instructions than its columns and eight; pages with long texts may be looked at for
+ * several columns. What takes more is a tree or a chain that names the same pages again. */
+static int check_work(void *user)
+{
+    static const int counters[] = {SQLITE_DBSTATUS_CACHE_HIT, SQLITE_DBSTATUS_CACHE_MISS};
+    struct ks_database *database = user;
+    int64_t work_max = database->size / ROW_BYTES_MIN * (KS_DATABASE_COLUMNS_MAX + 8) + 100000;
+    int64_t pages_max = database->size / database->page_size * 8 + 1000;
+    database->work_done += WORK_INTERVAL;
+    for (size_t i = 0; i < KS_COUNT_OF(counters); i++) {
+        int count = 0;
+        int highest = 0;
+        (void)sqlite3_db_status(database->db, counters[i], &count, &highest, 1);
+        database->pages_used += count;
+    }
+    return database->work_done > work_max || database->pages_used > pages_max;
 }
 
 static void set_limits(sqlite3 *db)
@@ -318,6 +356,7 @@ static enum ks_status open_file(struct ks_database *database, const char *path, 
                              sqlite3_errstr(code));
     }
     set_limits(database->db);
+    sqlite3_progress_handler(database->db, WORK_INTERVAL, check_work, database);
     snprintf(cache, sizeof(cache), "PRAGMA cache_size=-%d; PRAGMA mmap_size=0", CACHE_KIB);
     code = sqlite3_exec(database->db, cache, NULL, NULL, NULL);
     if (code == SQLITE_OK) {
@@ -402,7 +441,8 @@ static enum ks_status read_schema(struct ks_database *database, struct ks_err *e
         code = code == SQLITE_NOMEM || status != KS_OK ? code : sqlite3_step(statement);
     }
     bool is_lost =
-        code != SQLITE_DONE && (database->table_count == 0 || (code & 0xFF) == SQLITE_NOMEM);
+        code != SQLITE_DONE && (database->table_count == 0 || (code & 0xFF) == SQLITE_NOMEM ||
+                                (code & 0xFF) == SQLITE_INTERRUPT);
     if (status == KS_OK && is_lost) {
         status = fail_table(database, "sqlite_schema", 1, code, err);
     }
@@ -440,6 +480,23 @@ enum ks_status ks_database_open(const char *path, struct ks_str head, int64_t si
     return KS_OK;
 }
 
+bool ks_database_is_written(const char *path)
+{
+    static const char *const endings[] = {"-journal", "-wal"};
+    bool is_written = false;
+    for (size_t i = 0; i < KS_COUNT_OF(endings); i++) {
+        struct stat info;
+        struct ks_text beside;
+        ks_text_init(&beside);
+        ks_text_printf(&beside, "%s%s", path, endings[i]);
+        ks_text_append(&beside, "", 1);
+        bool is_there = !beside.failed && stat(beside.ptr, &info) == 0 && info.st_size > 0;
+        is_written = is_written || is_there;
+        ks_text_release(&beside);
+    }
+    return is_written;
+}
+
 void ks_database_close(struct ks_database *database)
 {
     if (!database) {
@@ -463,9 +520,18 @@ static int version_of(const char *table, const char *name)
     if (table[len] == '\0') {
         return 0;
     }
-    bool is_version = sqlite3_strnicmp(table + len, "_V", 2) == 0 &&
-                      isdigit((unsigned char)table[len + 2]) && table[len + 3] == '\0';
-    return is_version ? table[len + 2] - '0' : -1;
+    const char *digits = table + len + 2;
+    if (sqlite3_strnicmp(table + len, "_V", 2) != 0 || strlen(digits) > VERSION_DIGITS_MAX) {
+        return -1;
+    }
+    int version = 0;
+    for (const char *at = digits; *at; at++) {
+        if (!isdigit((unsigned char)*at)) {
+            return -1;
+        }
+        version = version * 10 + (*at - '0');
+    }
+    return *digits ? version : -1;
 }
 
 static const struct table *find_table(const struct ks_database *database, const char *name)
@@ -552,22 +618,19 @@ enum ks_status ks_rows_open(struct ks_rows *rows, struct ks_database *database, 
     for (size_t i = 0; i < KS_DATABASE_COLUMNS_MAX; i++) {
         rows->columns[i] = -1;
     }
+    database->work_done = 0;
+    database->pages_used = 0;
     int code = prepare(rows, columns, column_count);
     return code == SQLITE_OK ? KS_OK : fail_table(database, rows->table, rows->root, code, err);
 }
 
-/* Pages that are named again and again make rows without end. */
 static enum ks_status check_size(const struct ks_rows *rows, struct ks_err *err)
 {
     uint64_t size = (uint64_t)rows->database->size;
     if (rows->count <= size / ROW_BYTES_MIN && rows->text_bytes / 2 <= size) { // 2: UTF-16
         return KS_OK;
     }
-    uint32_t page = find_damage(rows->database, rows->root);
-    return ks_fail(err, KS_ERR_LIMIT, (int64_t)(page - 1) * rows->database->page_size,
-                   "Cannot read database: table=\"%s\", page=%u: it has more rows or texts than "
-                   "the file has bytes for",
-                   rows->table, page);
+    return fail_size(rows->database, rows->table, rows->root, err);
 }
 
 enum ks_status ks_rows_next(struct ks_rows *rows, struct ks_err *err)

@@ -21,6 +21,9 @@ void ks_database_close(struct ks_database *database); /* NULL is fine */
 /* How many bytes the header says that the file has. */
 int64_t ks_database_size(const struct ks_database *database);
 
+/* A journal or WAL that is not empty lies beside the file: somebody writes it, or did not end. */
+bool ks_database_is_written(const char *path);
+
 /* Name of the table that is `name`, or `name` with the highest number behind _V; NULL: none. What
  * has the name and is no plain table gives `*is_plain` false. Good until close. */
 const char *ks_database_find(const struct ks_database *database, const char *name, bool *is_plain);

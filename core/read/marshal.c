@@ -410,6 +410,11 @@ uint64_t ks_marshal_trailing(const struct ks_marshal *m)
     return m->trailing;
 }
 
+int64_t ks_marshal_offset(const struct ks_marshal *m)
+{
+    return m->offset;
+}
+
 bool ks_marshal_is_whole(const struct ks_marshal *m)
 {
     return m->is_whole;

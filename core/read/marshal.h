@@ -48,6 +48,7 @@ void ks_marshal_close(struct ks_marshal *marshal); /* NULL is fine */
  * not write), KS_ERR_LIMIT, KS_ERR_NOMEM, those of the callback. */
 enum ks_status ks_marshal_push(struct ks_marshal *marshal, const struct ks_window *window,
                                size_t *used, struct ks_err *err) KS_MUST_CHECK;
+int64_t ks_marshal_offset(const struct ks_marshal *m); /* of the value that was read last */
 bool ks_marshal_is_whole(const struct ks_marshal *marshal);
 uint64_t ks_marshal_trailing(const struct ks_marshal *marshal); /* bytes behind the dict */
 

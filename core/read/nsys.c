@@ -12,7 +12,7 @@
 #include "base/grow.h"
 #include "read/nsys_impl.h"
 
-enum { PROCESSES_MAX = 4096, SOURCES_MAX = 64 };
+enum { PROCESSES_MAX = 4096, SOURCES_MAX = 64, MEMORY_KIND_BYTES_MAX = 256 };
 
 /* ------------------------------------------------------------------ small things */
 
@@ -226,7 +226,9 @@ static enum ks_status take_memory_kind(struct nsys *n, enum nsys_kind kind, stru
     bool is_known =
         ks_rows_int(rows, 0, &id) && id >= 0 && id < (int64_t)KS_COUNT_OF(n->memory_kinds);
     struct ks_str label = ks_rows_text(rows, 1);
-    return is_known && label.len > 0 ? nsys_intern(n, label, &n->memory_kinds[id], err) : KS_OK;
+    return is_known && label.len > 0 && label.len <= MEMORY_KIND_BYTES_MAX
+               ? nsys_intern(n, label, &n->memory_kinds[id], err)
+               : KS_OK;
 }
 
 static enum ks_status first_pass(struct nsys *n, struct ks_err *err)
@@ -355,10 +357,14 @@ static enum ks_status check_is_export(const struct nsys *n, struct ks_err *err)
                                 "writes");
 }
 
-static enum ks_status read_database(struct nsys *n, int64_t size, struct ks_err *err)
+static enum ks_status read_database(struct nsys *n, const char *path, int64_t size,
+                                    struct ks_err *err)
 {
     uint32_t count = 0;
     KS_TRY(check_is_export(n, err));
+    if (ks_database_is_written(path)) {
+        KS_TRY(nsys_count(n, KS_STAT_database_being_written, KS_NO_OFFSET, err));
+    }
     if (ks_database_size(n->database) > size) {
         KS_TRY(nsys_count(n, KS_STAT_unterminated, size, err));
     }
@@ -386,7 +392,7 @@ static enum ks_status read_nsys(const struct ks_reader_context *context, const c
     ks_text_init(&n.scratch);
     enum ks_status status = ks_database_open(path, head, size, &n.database, err);
     if (status == KS_OK) {
-        status = read_database(&n, size, err);
+        status = read_database(&n, path, size, err);
     }
     if (status != KS_OK) {
         leave_out(context->builder, sources);

@@ -55,6 +55,9 @@ const struct nsys_table nsys_tables[NSYS_KINDS] = {
                     false},
 };
 
+/* Many rows can have the same name: longer ones are not looked through for each of them. */
+enum { TRIMMED_BYTES_MAX = 4096 };
+
 /* Of NVTX_EVENTS.eventType; others name domains, categories and threads. */
 enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60 };
 
@@ -119,11 +122,17 @@ static enum ks_status take_name(struct nsys *n, const struct ks_rows *rows,
                                 struct ks_strid *out, struct ks_err *err)
 {
     int64_t id = 0;
+    bool has_id = false;
     for (size_t i = 0; i < NSYS_NAMES_MAX && table->name_columns[i] > 0; i++) {
-        if (ks_rows_int(rows, (size_t)table->name_columns[i], &id) && nsys_string(n, id, out) &&
-            out->v != 0) {
+        int64_t next = 0;
+        if (!ks_rows_int(rows, (size_t)table->name_columns[i], &next)) {
+            continue;
+        }
+        if (nsys_string(n, next, out) && out->v != 0) {
             return KS_OK;
         }
+        id = has_id ? id : next;
+        has_id = true;
     }
     char text[64];
     int len = snprintf(text, sizeof(text), "%s %lld", what, (long long)id);
@@ -343,7 +352,7 @@ static struct ks_slice_row make_slice(struct nsys *n, const struct span *span)
 /* "cudaLaunchKernel_v7000" is cudaLaunchKernel to everybody else. */
 static struct ks_str without_version(struct ks_str name)
 {
-    size_t len = name.len;
+    size_t len = name.len <= TRIMMED_BYTES_MAX ? name.len : 0;
     while (len > 0 && isdigit((unsigned char)name.ptr[len - 1])) {
         len--;
     }
@@ -363,7 +372,10 @@ static enum ks_status emit_call(struct nsys *n, const struct ks_rows *rows, cons
     struct ks_str text = ks_trace_builder_str(n->to.builder, name);
     bool is_driver =
         ks_str_starts(text, KS_STR("cu")) && text.len > 2 && isupper((unsigned char)text.ptr[2]);
-    KS_TRY(ks_trace_builder_intern(n->to.builder, without_version(text), &name, err));
+    struct ks_str trimmed = without_version(text);
+    if (trimmed.len < text.len) {
+        KS_TRY(ks_trace_builder_intern(n->to.builder, trimmed, &name, err));
+    }
     row.name = name.v;
     row.category = is_driver ? KS_CATEGORY_DRIVER : KS_CATEGORY_RUNTIME;
     row.corr = int_or(rows, NSYS_CORR, -1);
@@ -376,7 +388,7 @@ static enum ks_status emit_call(struct nsys *n, const struct ks_rows *rows, cons
 static bool take_operator(struct ks_str *name, int64_t *seq)
 {
     static const struct ks_str keys[] = {{", seq = ", 8}, {", op_id = ", 10}};
-    for (size_t i = 0; i < KS_COUNT_OF(keys); i++) {
+    for (size_t i = 0; i < KS_COUNT_OF(keys) && name->len <= TRIMMED_BYTES_MAX; i++) {
         const char *at = memmem(name->ptr, name->len, keys[i].ptr, keys[i].len);
         if (!at) {
             continue;
@@ -442,7 +454,9 @@ static enum ks_status emit_range(struct nsys *n, struct ks_rows *rows, const str
     struct ks_slice_row row = make_slice(n, span);
     struct ks_str text = ks_trace_builder_str(n->to.builder, name);
     bool is_operator = take_operator(&text, &row.seq);
-    KS_TRY(ks_trace_builder_intern(n->to.builder, text, &name, err));
+    if (is_operator) {
+        KS_TRY(ks_trace_builder_intern(n->to.builder, text, &name, err));
+    }
     row.name = name.v;
     row.category = is_operator ? KS_CATEGORY_CPU_OP : KS_CATEGORY_USER_ANNOTATION;
     KS_TRY(place_range(n, rows, type == NVTX_START_END, &row, err));

@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "read/marshal.h"
 
+enum { CALLER_BYTES_MIN = 10 };        /* a key and a value, or references to such */
 static const double SECONDS_MAX = 4e9; /* 127 years: sums of two fit in 64 bits of ns */
 
 /* What the file says of calls. */
@@ -157,6 +158,11 @@ static enum ks_status add_callers(struct profile *p, uint32_t function,
             continue;
         }
         KS_TRY(find_function(p, &pairs[2 * i], &edge.caller, err));
+        if (p->edge_count > (uint64_t)ks_marshal_offset(p->marshal) / CALLER_BYTES_MIN) {
+            return ks_fail(err, KS_ERR_LIMIT, offset,
+                           "Cannot read profile: it has more callers than bytes for them: "
+                           "functions share these");
+        }
         KS_TRY(ks_grow(&p->edges, p->edge_count, &p->edge_capacity, sizeof(edge), "callers", err));
         p->edges[p->edge_count++] = edge;
         p->to.source->counts[KS_STAT_callers_without_time] += !edge.count.has_times;

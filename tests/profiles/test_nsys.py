@@ -480,6 +480,67 @@ def test_flipped_bytes_never_crash(small, tmp_path):
     assert codes <= {0, EXIT_INPUT} and 0 in codes
 
 
+def test_a_schema_of_the_same_pages_ends(small):
+    """The first page names 300 times a page that names 300 times the page of 300 leaves: all of it
+    would be read before any table is."""
+    with sqlite3.connect(small) as db:
+        for i in range(200):  # so that the schema has several pages
+            db.execute(f"CREATE TABLE {'more' * 30}{i} (a, b, c)")
+    data, size = small.read_bytes(), page_size(small)
+    count = len(data) // size
+    assert data[100] == 5
+    leaf = struct.unpack_from(">I", data, struct.unpack_from(">H", data, 112)[0])[0]
+    first = bytearray(interior_page(size, [count + 1] * 300))
+    offset = 100
+    head, cells = first[:12], first[12 : 12 + 2 * 299]
+    first[:100], first[offset : offset + 12] = data[:100], head
+    first[offset + 12 : offset + 12 + len(cells)] = cells
+    more = interior_page(size, [count + 2] * 300) + interior_page(size, [leaf] * 300)
+    small.write_bytes(bytes(first) + data[size:] + more)
+    patch(small, 28, struct.pack(">I", count + 2))
+    error = refuse(small)
+    assert "more rows or texts than the file has bytes for" in error["message"]
+
+
+def test_long_names_of_memory_are_not_read_for_each_copy(export):
+    export.db.execute("INSERT INTO ENUM_CUDA_MEM_KIND VALUES (1, 'x', hex(zeroblob(4000000)))")
+    for i in range(20_000):
+        export.add("CUPTI_ACTIVITY_KIND_MEMCPY", start=i * 100, end=i * 100 + 50, bytes=5,
+                   copyKind=1, srcKind=1, dstKind=2, **WORK)  # fmt: skip
+    export.close()
+    document = report(export.path)
+    assert sum(row["calls"] for row in document["copies"]) == 20_000
+
+
+def test_names_that_are_not_there_stay_apart(export):
+    for i in range(4):
+        export.add("CUPTI_ACTIVITY_KIND_KERNEL", start=i * 100, end=i * 100 + 50, **WORK,
+                   demangledName=500 + i % 2, shortName=900)  # fmt: skip
+    export.close()
+    rows = {row["name"]: row["calls"] for row in report(export.path)["kernels"]}
+    assert rows == {"kernel 500": 2, "kernel 501": 2}
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal"])
+def test_a_database_that_is_written_is_told(small, ending):
+    beside = small.with_name(small.name + ending)
+    beside.touch()  # an empty one is left behind by who has ended
+    assert "database_being_written" not in report(small)["inputs"][0]["counts"]
+    beside.write_bytes(b"x")
+    assert report(small)["inputs"][0]["counts"]["database_being_written"] == 1
+    assert "journal" in refuse(small, "--strict")["message"]
+
+
+def test_the_highest_version_of_a_table_counts(small):
+    with sqlite3.connect(small) as db:
+        for version, rows in ((2, 5), (10, 7)):
+            table = f"CUPTI_ACTIVITY_KIND_KERNEL_V{version}"
+            db.execute(
+                f"CREATE TABLE {table} AS SELECT * FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT {rows}"
+            )
+    assert kernels_of(report(small)) == 7
+
+
 def test_memory_is_bounded(tmp_path):
     """Of a million events mostly their rows are kept, and none of the strings that nobody needs."""
     export = nsys_from_trace.Export(tmp_path / "big.sqlite")

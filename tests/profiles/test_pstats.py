@@ -275,6 +275,27 @@ def test_values_without_end_meet_a_limit(value, tmp_path):
     assert done.returncode == EXIT_INPUT and "more than 16777216 values" in error["message"]
 
 
+def text(value):
+    return b"z" + bytes([len(value)]) + value
+
+
+def number(value):
+    return b"i" + struct.pack("<i", value)
+
+
+def function(line):
+    return b")\x03" + text(b"f.py") + number(line) + text(b"f")
+
+
+def test_callers_that_functions_share_meet_a_limit(tmp_path):
+    """Each function has the callers of the first one, by a reference of five bytes."""
+    counts = b")\x05" + number(1) + number(1) + (b"g" + struct.pack("<d", 0.5)) * 2
+    callers = b"\xfb" + b"".join(function(i) + number(1) for i in range(400)) + b"0"
+    data = b"{" + function(1) + counts + callers
+    data += b"".join(function(i) + counts + b"r\0\0\0\0" for i in range(2, 400)) + b"0"
+    assert "more callers than bytes for them" in refuse(tmp_path, data)["message"]
+
+
 def entry(**changes):
     parts = {"cc": 1, "nc": 2, "tt": 0.5, "ct": 0.5, "callers": {}, **changes}
     return tuple(parts.values())
