@@ -185,7 +185,7 @@ static PyMethodDef methods[] = {
 };
 
 static const char TYPE_DOC[] =
-    "Trial(variants, *, seconds=0, rounds=0, tolerance=0.02, race=False)\n--\n\n"
+    "Trial(variants, *, seconds=0, rounds=0, tolerance=0.02, race=False, precision=0)\n--\n\n"
     "Times variants in turn until it is known how each compares with variant 0, and with `race` "
     "which is fastest; others that are clearly slower than that are timed no more.\n\n"
     "`for variant in trial: trial.add(variant, ns)`. `seconds` on the clock and `rounds` bound "
