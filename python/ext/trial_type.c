@@ -190,7 +190,8 @@ static const char TYPE_DOC[] =
     "which is fastest; others that are clearly slower than that are timed no more.\n\n"
     "`for variant in trial: trial.add(variant, ns)`. `seconds` on the clock and `rounds` bound "
     "it, 0: as many as it takes, at most 819 rounds. Ratios within 1 +- `tolerance` are no "
-    "difference. ValueError for numbers out of their range.";
+    "difference. With `precision` it goes on until half of the interval of each ratio is at most "
+    "that share of it. ValueError for numbers out of their range.";
 
 static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)(uintptr_t)TYPE_DOC},
