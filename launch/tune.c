@@ -374,7 +374,7 @@ static bool is_candidate_right(const struct tuner *tuner, struct ks_tuning_try *
 {
     struct ks_word word = ks_word_of(ks_str_from(try->change));
     return are_right(tuner, &tuner->kept_numbers, &tuner->candidate->numbers,
-                     ks_word_change(word, &tuner->facts), try);
+                     ks_word_change(word, &tuner->kept, &tuner->facts), try);
 }
 
 /* All changes beside the script as it is. */

@@ -208,7 +208,7 @@ const char *ks_knob_why_not(enum ks_knob_id id, const struct ks_script_facts *fa
 
 /* ------------------------------------------------------------------ how far numbers may go */
 
-enum ks_change ks_word_change(struct ks_word word, const struct ks_script_facts *facts)
+static enum ks_change own_change(struct ks_word word, const struct ks_script_facts *facts)
 {
     const struct ks_knob *knob = ks_knob_find(word.name);
     if (!knob) { /* "entry.NAME": "<count> <exact> choices", or one that the script never made */
@@ -227,16 +227,48 @@ enum ks_change ks_word_change(struct ks_word word, const struct ks_script_facts 
     return knob->change;
 }
 
+static bool is_half(const char *dtype)
+{
+    return strcmp(dtype, "bfloat16") == 0 || strcmp(dtype, "float16") == 0;
+}
+
+/* How coarse the numbers are that the script, with this setting, computes with. */
+static enum ks_change precision_of(const struct ks_setting *setting,
+                                   const struct ks_script_facts *facts)
+{
+    char value[KS_TUNING_NAME_SIZE];
+    bool is_set = ks_setting_get(setting, "precision", value);
+    bool is_tf32 = is_set && strcmp(value, "tf32") == 0;
+    if ((is_set && !is_tf32) || is_half(ks_script_facts_get(facts, "autocast")) ||
+        is_half(ks_script_facts_get(facts, "dtype"))) {
+        return KS_CHANGE_HALF;
+    }
+    return is_tf32 || ks_script_facts_number(facts, "tf32") ? KS_CHANGE_TF32 : KS_CHANGE_ROUNDING;
+}
+
+static enum ks_change in_precision(enum ks_change change, const struct ks_setting *setting,
+                                   const struct ks_script_facts *facts)
+{
+    enum ks_change least = change == KS_CHANGE_EXACT ? change : precision_of(setting, facts);
+    return change > least ? change : least;
+}
+
+enum ks_change ks_word_change(struct ks_word word, const struct ks_setting *kept,
+                              const struct ks_script_facts *facts)
+{
+    return in_precision(own_change(word, facts), kept, facts);
+}
+
 enum ks_change ks_setting_change(const struct ks_setting *setting,
                                  const struct ks_script_facts *facts)
 {
     enum ks_change widest = KS_CHANGE_EXACT;
     struct ks_word word;
     for (size_t offset = 0; ks_word_list_next(setting->text, &offset, &word);) {
-        enum ks_change own = ks_word_change(word, facts);
+        enum ks_change own = own_change(word, facts);
         widest = own > widest ? own : widest;
     }
-    return widest;
+    return in_precision(widest, setting, facts);
 }
 
 double ks_change_tolerance(enum ks_change change)

@@ -53,8 +53,10 @@ bool ks_knob_repairs(const struct ks_knob *knob, const char *finding_id);
 /* Why the knob is of no use to this script; NULL: it may be. Static text. */
 const char *ks_knob_why_not(enum ks_knob_id id, const struct ks_script_facts *facts);
 
-/* The change of one word, and the widest of a whole setting. */
-enum ks_change ks_word_change(struct ks_word word, const struct ks_script_facts *facts);
+/* The change of one word on top of `kept`, and the widest of a whole setting. What rounds another
+ * way does so in the precision that the script and `kept` compute in. */
+enum ks_change ks_word_change(struct ks_word word, const struct ks_setting *kept,
+                              const struct ks_script_facts *facts);
 enum ks_change ks_setting_change(const struct ks_setting *setting,
                                  const struct ks_script_facts *facts);
 double ks_change_tolerance(enum ks_change change);

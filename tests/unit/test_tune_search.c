@@ -510,7 +510,8 @@ static void test_each_change_has_its_tolerance(void **state)
 static void check_change(const struct ks_script_facts *facts, const char *word,
                          enum ks_change change)
 {
-    assert_int_equal(ks_word_change(ks_word_of(ks_str_from(word)), facts), change);
+    static const struct ks_setting none;
+    assert_int_equal(ks_word_change(ks_word_of(ks_str_from(word)), &none, facts), change);
 }
 
 static void test_each_word_changes_as_much(void **state)
@@ -556,6 +557,30 @@ static void test_tolerance_is_the_widest(void **state)
     assert_int_equal(ks_setting_change(&setting, &facts), KS_CHANGE_DATA);
 }
 
+static enum ks_change change_on(const char *word, const char *kept,
+                                const struct ks_script_facts *facts)
+{
+    struct ks_setting setting = {{0}};
+    snprintf(setting.text, sizeof(setting.text), "%s", kept);
+    return ks_word_change(ks_word_of(ks_str_from(word)), &setting, facts);
+}
+
+/* Rounding another way shows in the precision of what was kept, and an exact change stays exact. */
+static void test_rounding_is_in_the_precision_that_was_kept(void **state)
+{
+    (void)state;
+    struct ks_script_facts facts = {0};
+    assert_int_equal(change_on("compile=default", "", &facts), KS_CHANGE_ROUNDING);
+    assert_int_equal(change_on("compile=default", "precision=tf32", &facts), KS_CHANGE_TF32);
+    assert_int_equal(change_on("compile=default", "precision=bf16", &facts), KS_CHANGE_HALF);
+    assert_int_equal(change_on("precision=tf32", "precision=bf16", &facts), KS_CHANGE_HALF);
+    assert_int_equal(change_on("workers=4", "precision=bf16", &facts), KS_CHANGE_EXACT);
+    assert_int_equal(change_on("compile=default", "batch=8", &facts), KS_CHANGE_ROUNDING);
+    add_fact(&facts, "autocast", "bfloat16");
+    assert_int_equal(change_on("layout=channels_last", "", &facts), KS_CHANGE_HALF);
+    assert_int_equal(change_on("workers=4", "", &facts), KS_CHANGE_EXACT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -582,6 +607,7 @@ int main(void)
         cmocka_unit_test(test_each_change_has_its_tolerance),
         cmocka_unit_test(test_each_word_changes_as_much),
         cmocka_unit_test(test_tolerance_is_the_widest),
+        cmocka_unit_test(test_rounding_is_in_the_precision_that_was_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
